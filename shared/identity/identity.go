@@ -1,0 +1,90 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of the written forms, in bytes.
+const (
+	MaxNameBytes  = 128 // account, user and device ids
+	MaxTokenBytes = 32  // region and realm ids
+	MaxFlagBytes  = 16  // device flags
+	MaxNodeBytes  = 64  // node ids
+	MaxGroupBytes = 64  // group names
+)
+
+// ErrInvalid is wrapped by every validation error of this package.
+var ErrInvalid = errors.New("invalid identity")
+
+// Identity is the principal that a ticket proves.
+type Identity struct {
+	AccountID  string `json:"account_id"`
+	UserID     string `json:"user_id"`
+	RegionID   string `json:"region_id"`
+	RealmID    string `json:"realm_id"`
+	Generation int64  `json:"generation"`
+}
+
+// Validate reports the first field whose form is wrong.
+func (i Identity) Validate() error {
+	if !ValidName(i.AccountID) {
+		return fmt.Errorf("%w: account_id", ErrInvalid)
+	}
+	if !ValidName(i.UserID) {
+		return fmt.Errorf("%w: user_id", ErrInvalid)
+	}
+	if !ValidToken(i.RegionID) {
+		return fmt.Errorf("%w: region_id", ErrInvalid)
+	}
+	if !ValidToken(i.RealmID) {
+		return fmt.Errorf("%w: realm_id", ErrInvalid)
+	}
+	if i.Generation < 1 {
+		return fmt.Errorf("%w: generation", ErrInvalid)
+	}
+	return nil
+}
+
+// UID returns the presence key of the identity, which must be valid.
+func (i Identity) UID() UID { return UID(i.RegionID + "/" + i.RealmID + "/" + i.UserID) }
+
+// ValidName reports whether s is 1-128 bytes of printable UTF-8 without control characters.
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > MaxNameBytes || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidToken reports whether s has the form of a region or realm id: [A-Za-z0-9_-]{1,32}.
+func ValidToken(s string) bool { return len(s) <= MaxTokenBytes && wordBytes(s) }
+
+// ValidNode reports whether s can be a node id: [A-Za-z0-9_-]{1,64}, so that it is one subject token.
+func ValidNode(s string) bool { return len(s) <= MaxNodeBytes && wordBytes(s) }
+
+// ValidGroup reports whether s can name a group: [A-Za-z0-9_-]{1,64}.
+func ValidGroup(s string) bool { return len(s) <= MaxGroupBytes && wordBytes(s) }
+
+// wordBytes reports whether s is not empty and has only [A-Za-z0-9_-].
+func wordBytes(s string) bool {
+	if s == "" {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
