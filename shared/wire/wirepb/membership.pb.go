@@ -113,7 +113,9 @@ type Beacon struct {
 	Sessions uint64       `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	Slots    []*SlotClaim `protobuf:"bytes,8,rep,name=slots,proto3" json:"slots,omitempty"`
 	// Grows by one with each beacon of this life.
-	Sequence      uint64 `protobuf:"varint,9,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence uint64 `protobuf:"varint,9,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Ready to lead slots: a leadership engine runs, holds its lease and is not draining.
+	Eligible      bool `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +213,13 @@ func (x *Beacon) GetSequence() uint64 {
 	return 0
 }
 
+func (x *Beacon) GetEligible() bool {
+	if x != nil {
+		return x.Eligible
+	}
+	return false
+}
+
 var File_switchyard_wire_v1_membership_proto protoreflect.FileDescriptor
 
 const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
@@ -223,7 +232,7 @@ const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
 	"\n" +
 	"rebuilding\x18\x04 \x01(\bR\n" +
 	"rebuilding\x12\x16\n" +
-	"\x06routes\x18\x05 \x01(\x04R\x06routes\"\x95\x02\n" +
+	"\x06routes\x18\x05 \x01(\x04R\x06routes\"\xb1\x02\n" +
 	"\x06Beacon\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x17\n" +
@@ -233,7 +242,9 @@ const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
 	"\rstarted_at_ms\x18\x06 \x01(\x03R\vstartedAtMs\x12\x1a\n" +
 	"\bsessions\x18\a \x01(\x04R\bsessions\x123\n" +
 	"\x05slots\x18\b \x03(\v2\x1d.switchyard.wire.v1.SlotClaimR\x05slots\x12\x1a\n" +
-	"\bsequence\x18\t \x01(\x04R\bsequenceB?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
+	"\bsequence\x18\t \x01(\x04R\bsequence\x12\x1a\n" +
+	"\beligible\x18\n" +
+	" \x01(\bR\beligibleB?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
 
 var (
 	file_switchyard_wire_v1_membership_proto_rawDescOnce sync.Once
