@@ -113,6 +113,13 @@ func ParseSlotKey(key string) (slot.ID, bool) {
 // KVSubject is the subject under which JetStream stores a key of a bucket.
 func KVSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
 
+// KVStream is the stream behind a bucket.
+func KVStream(bucket string) string { return "KV_" + bucket }
+
+// StreamMessageGet is the JetStream call that reads a message through the stream's leader, never
+// from a follower that is behind.
+func StreamMessageGet(stream string) string { return "$JS.API.STREAM.MSG.GET." + stream }
+
 // Event is the subject of an event: kind "user" or "session".
 func Event(kind, what, region, realm string) string {
 	return Prefix + "event." + kind + "." + what + "." + region + "." + realm
