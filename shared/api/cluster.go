@@ -17,14 +17,14 @@ const (
 // Slot is one logical slot as the answering node sees it. Routes is as of the leader's latest
 // beacon.
 type Slot struct {
-	SlotID      slot.ID     `json:"slot_id"`
-	HashSlots   []slot.Hash `json:"hash_slots"`
-	LeaderNode  string      `json:"leader_node"`
-	LeaderBoot  string      `json:"leader_boot"`
-	Term        uint64      `json:"term"`
-	ConfigEpoch uint64      `json:"config_epoch"`
-	State       SlotState   `json:"state"`
-	Routes      uint64      `json:"routes"`
+	SlotID      slot.ID   `json:"slot_id"`
+	HashSlots   []int     `json:"hash_slots"`
+	LeaderNode  string    `json:"leader_node"`
+	LeaderBoot  string    `json:"leader_boot"`
+	Term        uint64    `json:"term"`
+	ConfigEpoch uint64    `json:"config_epoch"`
+	State       SlotState `json:"state"`
+	Routes      uint64    `json:"routes"`
 }
 
 // SlotsReply answers sy.v1.slots.
