@@ -28,7 +28,7 @@ const (
 const (
 	MaxBytes      = 8 << 10 // a whole ticket
 	MaxGroups     = 64      // group globs in one ticket
-	MaxGroupBytes = 128     // one group glob
+	MaxGroupBytes = 64      // one group glob
 )
 
 // Device is what a ticket says about the device. An empty field leaves it to the client; the
