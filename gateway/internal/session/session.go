@@ -1,0 +1,150 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/switchyard-io/switchyard/gateway/internal/owner"
+	"github.com/switchyard-io/switchyard/gateway/internal/registry"
+	"github.com/switchyard-io/switchyard/shared/fault"
+	"github.com/switchyard-io/switchyard/shared/identity"
+)
+
+// ErrClosed says that the session has ended.
+var ErrClosed = errors.New("session closed")
+
+type state uint8
+
+const (
+	connected state = iota
+	authenticating
+	active
+	closed
+)
+
+// Session is one client connection and, once it is active, one user's session.
+type Session struct {
+	host      *Host
+	conn      Conn
+	connected time.Duration
+	inbound   atomic.Int64 // host time of the last inbound frame
+	entry     atomic.Pointer[Entry]
+
+	// Of the transport's reading goroutine.
+	violations int           // in a row
+	limiter    *rate.Limiter // made with the first request
+	refusals   int           // by the limiter, since refusedAt was more than a second ago
+	refusedAt  time.Duration
+
+	mu          sync.Mutex
+	state       state
+	tries       uint8
+	inFlight    int
+	pushSeq     uint32 // of the last push
+	heartbeats  uint64 // sent, and the id of the last one
+	heartbeatAt time.Duration
+	timer       *time.Timer
+	cancel      context.CancelFunc // of the attempt under way
+	grant       *Grant             // once active
+	delivery    *delivery          // once needed
+}
+
+var _ owner.Session = (*Session)(nil)
+
+// ID is the session's id; zero before it is known.
+func (s *Session) ID() identity.SessionID {
+	if e := s.entry.Load(); e != nil {
+		return e.ID
+	}
+	return identity.SessionID{}
+}
+
+// UID is the user; empty before it is known.
+func (s *Session) UID() identity.UID {
+	if e := s.entry.Load(); e != nil {
+		return e.UID
+	}
+	return ""
+}
+
+// Grant is what the session was announced with; nil unless it is active.
+func (s *Session) Grant() *Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != active {
+		return nil
+	}
+	return s.grant
+}
+
+// Ended reports whether the session is over.
+func (s *Session) Ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == closed
+}
+
+// Active notes that the client was heard.
+func (s *Session) Active() {
+	s.inbound.Store(int64(s.host.now()))
+	if e := s.entry.Load(); e != nil {
+		s.host.deps.Registry.Touch(e, time.Now())
+	}
+}
+
+// End closes the session, telling the client why where there is an action. When it returns the
+// session can receive nothing any more (I1), and its route is on its way out.
+func (s *Session) End(e owner.Ending) {
+	var last [][]byte
+	if e.Action != "" {
+		last = append(last, appendControl(s.conn.Codec(), e))
+	}
+	s.finish(e.Code, last...)
+}
+
+// Closed is the transport's last word: the connection is over, with the code that either side
+// gave, or 0.
+func (s *Session) Closed(code fault.CloseCode) { s.finish(code) }
+
+// finish ends the session once; a call that comes second waits for nothing, but the connection
+// accepts nothing any more when it returns.
+func (s *Session) finish(code fault.CloseCode, last ...[]byte) {
+	s.mu.Lock()
+	was := s.state
+	s.state = closed
+	cancel := s.cancel
+	s.cancel, s.delivery = nil, nil
+	s.timer.Stop()
+	s.mu.Unlock()
+
+	s.conn.Close(code, last...)
+	if was == closed {
+		return
+	}
+	if cancel != nil {
+		cancel()
+	}
+	s.host.ended(s, was, code)
+}
+
+// ended takes a closed session out of everything. Whoever takes the entry out of the registry
+// unregisters it; an activation that is still under way finds it gone (I13).
+func (h *Host) ended(s *Session, was state, code fault.CloseCode) {
+	h.stats.closed(code)
+	if e := s.entry.Load(); e != nil {
+		if t, ok := h.deps.Registry.Remove(e); ok && t.State >= registry.Committing {
+			h.deps.Routes.Unregister(t)
+		}
+	}
+	if was == active {
+		h.deps.Groups.LeaveAll(s)
+		if h.deps.Observer != nil {
+			h.deps.Observer.Closed(s, code)
+		}
+	}
+}
