@@ -26,9 +26,9 @@ var build struct {
 	err  error
 }
 
-// binary returns the path of a built binary. All are built once a test process, with the race
+// binaryPath returns the path of a built binary. All are built once a test process, with the race
 // detector when the tests run with it. RemoveBinaries deletes them.
-func binary(name string) (string, error) {
+func binaryPath(name string) (string, error) {
 	build.once.Do(func() { build.dir, build.err = buildAll() })
 	if build.err != nil {
 		return "", build.err

@@ -103,3 +103,12 @@ func root(t testing.TB) string {
 		dir = parent
 	}
 }
+
+// free tells whether a loopback address can be listened on now.
+func free(addr string) bool {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}

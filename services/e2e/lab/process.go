@@ -47,7 +47,7 @@ func Start(t testing.TB, name string, env []string, args ...string) *Process {
 
 func (p *Process) start() {
 	p.t.Helper()
-	path, err := binary(p.Name)
+	path, err := binaryPath(p.Name)
 	if err != nil {
 		p.t.Fatal(err)
 	}
