@@ -111,13 +111,13 @@ func (t *Ticketing) Start(ctx context.Context) error {
 	if err := t.listen(ctx, red.desk); err != nil {
 		return err
 	}
-	return t.move(lifecycle.Ready)
+	return t.moveLocked(lifecycle.Ready)
 }
 
-// move changes the state and lets the others know.
-func (t *Ticketing) move(to string) error {
+// moveLocked changes the state and lets the others know.
+func (t *Ticketing) moveLocked(to string) error {
 	changed, err := t.Move(to)
-	if changed {
+	if changed && t.announcer != nil {
 		t.announcer.Pulse()
 	}
 	return err
@@ -184,12 +184,16 @@ func (t *Ticketing) Check() error {
 // Drain turns readiness off. Requests are still answered until Stop: a draining gateway resumes
 // sessions and needs redeems for that.
 func (t *Ticketing) Drain(context.Context) error {
-	return t.move(lifecycle.Draining)
+	t.mu.Lock() // after a Start that is under way
+	defer t.mu.Unlock()
+	return t.moveLocked(lifecycle.Draining)
 }
 
 // Undrain takes a Drain back.
 func (t *Ticketing) Undrain(context.Context) error {
-	return t.move(lifecycle.Ready)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.moveLocked(lifecycle.Ready)
 }
 
 // Stop takes no more requests, finishes those that run (bounded by ctx), and closes.
