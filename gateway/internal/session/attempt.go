@@ -117,7 +117,8 @@ func (s *Session) authenticate(f frame.Frame) error {
 		}
 	}
 	h := s.host
-	ctx, cancel := context.WithTimeout(h.ctx, h.cfg.AuthenticationTimeout-(h.now()-s.connected))
+	left := h.cfg.AuthenticationTimeout - (h.now() - s.connected)
+	ctx, cancel := context.WithTimeout(h.ctx, min(left, h.cfg.RequestTimeout))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != connected { // closed since: nothing is answered any more

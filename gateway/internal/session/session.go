@@ -148,3 +148,11 @@ func (h *Host) ended(s *Session, was state, code fault.CloseCode) {
 		}
 	}
 }
+
+// Device is the session's device; the zero Device before it is known.
+func (s *Session) Device() identity.Device {
+	if e := s.entry.Load(); e != nil {
+		return e.Device
+	}
+	return identity.Device{}
+}

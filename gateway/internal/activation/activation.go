@@ -1,0 +1,146 @@
+package activation
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard-io/switchyard/gateway/internal/presence"
+	"github.com/switchyard-io/switchyard/gateway/internal/session"
+	"github.com/switchyard-io/switchyard/shared/fault"
+	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/shared/ticket"
+)
+
+// Verifier checks a ticket without a call; *ticket.Verifier is one.
+type Verifier interface {
+	Verify(token string, now time.Time) (ticket.Claims, error)
+}
+
+// Ledger uses tickets up. Both calls may be repeated.
+type Ledger interface {
+	// Redeem uses a ticket up for one session, and returns its reconnect ticket. ErrUsed: another
+	// session has it. After any other error it is not known whether the ticket is used.
+	Redeem(ctx context.Context, token string, id identity.SessionID, d identity.Device) (session.Reconnect, error)
+	// Release makes a ticket usable again that was redeemed for this session, if it was.
+	Release(ctx context.Context, ticketID string, id identity.SessionID) error
+}
+
+// Presence makes routes at the leader of a user's slot; *presence.Client is one.
+type Presence interface {
+	Register(ctx context.Context, r presence.Record) (presence.Registration, error)
+	Commit(ctx context.Context, r presence.Registration, confirmed []identity.SessionID) ([]presence.Conflict, error)
+	Abort(r presence.Registration)
+	// Activated makes sure that the slot's newest leader knows a committed, active session.
+	Activated(ctx context.Context, r presence.Registration) error
+}
+
+// Owners has sessions closed at whichever gateway holds them.
+type Owners interface {
+	// Evict returns an outcome for each conflict, within ctx.
+	Evict(ctx context.Context, conflicts []presence.Conflict) []presence.Outcome
+}
+
+// Config has the bounds. All must be above 0.
+type Config struct {
+	EvictTimeout   time.Duration // how long old owners may take to confirm; then they are fenced
+	ReleaseTimeout time.Duration // how long a release may take before the client is told that the ticket is spent
+	MaxConcurrent  int           // activations at work at once; more wait
+	MaxCommits     int           // registers and commits of one activation
+}
+
+// Deps are what an Activation needs.
+type Deps struct {
+	Registry *session.Registry
+	Verifier Verifier
+	Ledger   Ledger
+	Presence Presence
+	Owners   Owners
+	Routes   session.Routes
+}
+
+// Activation runs activations.
+type Activation struct {
+	cfg      Config
+	deps     Deps
+	slots    chan struct{} // a token for each activation at work
+	draining atomic.Bool
+	stats    counters
+}
+
+var _ session.Activator = (*Activation)(nil)
+
+// New checks the configuration.
+func New(cfg Config, deps Deps) (*Activation, error) {
+	if min(cfg.EvictTimeout, cfg.ReleaseTimeout) <= 0 || min(cfg.MaxConcurrent, cfg.MaxCommits) < 1 {
+		return nil, errors.New("activation: all bounds must be above 0")
+	}
+	return &Activation{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxConcurrent)}, nil
+}
+
+// SetDraining refuses new sessions with UNAVAILABLE, or lets them in again.
+func (a *Activation) SetDraining(on bool) { a.draining.Store(on) }
+
+// Activate runs one attempt to its end; see session.Activator. Errors are made for the client.
+func (a *Activation) Activate(ctx context.Context, at *session.Attempt) error {
+	started := time.Now()
+	err := a.admit(ctx, at)
+	a.stats.done(err, time.Since(started))
+	return err
+}
+
+func (a *Activation) admit(ctx context.Context, at *session.Attempt) error {
+	if a.draining.Load() {
+		return fault.ErrUnavailable
+	}
+	select {
+	case a.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+	defer func() { <-a.slots }()
+
+	r, err := a.prepare(at)
+	if err != nil {
+		return err
+	}
+	err = r.steps(ctx)
+	if err == nil {
+		return nil
+	}
+	return r.undo(ctx, err)
+}
+
+// prepare is what is decided without any call: the ticket, the identity, the device.
+func (a *Activation) prepare(at *session.Attempt) (*run, error) {
+	claims, err := a.deps.Verifier.Verify(at.Ticket, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := at.Accepts(claims.Identity); err != nil {
+		return nil, err
+	}
+	device, err := claims.ResolveDevice(at.Device)
+	if err != nil {
+		return nil, fault.Wrap(fault.InvalidRequest, "device is malformed", err)
+	}
+	return newRun(a, at, claims, device), nil
+}
+
+// Renew changes a reconnect ticket of the session's own identity and lineage for a new one; see
+// session.Activator. A refused renew consumes nothing.
+func (a *Activation) Renew(ctx context.Context, s *session.Session, token string) (session.Reconnect, error) {
+	g := s.Grant()
+	if g == nil {
+		return session.Reconnect{}, fault.ErrUnauthenticated
+	}
+	c, err := a.deps.Verifier.Verify(token, time.Now())
+	if err != nil {
+		return session.Reconnect{}, err
+	}
+	if c.Purpose != ticket.Reconnect || c.Identity != g.Identity || c.Lineage != g.Lineage {
+		return session.Reconnect{}, fault.ErrUnauthenticated
+	}
+	return a.deps.Ledger.Redeem(ctx, token, s.ID(), s.Device())
+}
