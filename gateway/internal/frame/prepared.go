@@ -1,26 +1,61 @@
 package frame
 
+import (
+	"encoding/binary"
+	"strconv"
+)
+
 // Prepared is a push encoded once for all sessions of one codec. A session's own message is
 // AppendHead followed by Tail.
 type Prepared struct {
-	head  []byte
-	tail  []byte
+	head  []byte // up to the sequence number
+	tail  []byte // after it (ELR2: after the header)
 	codec Codec
 }
 
 // Prepare encodes a push. The payload follows the rules of Frame.Payload, and is copied.
 func Prepare(c Codec, route uint32, payload []byte, base64, ack bool) *Prepared {
-	return &Prepared{codec: c}
+	p := &Prepared{codec: c}
+	if c == ELR2 {
+		p.head = appendHeader(make([]byte, 0, HeaderBytes), Frame{Kind: KindPush, Route: route}, len(payload))
+		p.tail = append([]byte(nil), payload...)
+		return p
+	}
+	p.head = append(appendHead(make([]byte, 0, 48), KindPush, route), `,"seq":`...)
+	size := len(payload)
+	if base64 {
+		size += size/3 + 4
+	}
+	p.tail = appendTail(make([]byte, 0, size+40), payload, base64, ack)
+	return p
 }
 
 // Codec is the written form.
 func (p *Prepared) Codec() Codec { return p.codec }
 
 // AppendHead appends what comes before the shared tail, with the session's sequence number.
-func (p *Prepared) AppendHead(dst []byte, seq uint32) []byte { return dst }
+func (p *Prepared) AppendHead(dst []byte, seq uint32) []byte {
+	at := len(dst)
+	dst = append(dst, p.head...)
+	if p.codec == ELR2 {
+		binary.BigEndian.PutUint32(dst[at+20:], seq)
+		return dst
+	}
+	return strconv.AppendUint(dst, uint64(seq), 10)
+}
 
 // Tail is the shared rest of the message. It must not be modified.
 func (p *Prepared) Tail() []byte { return p.tail }
 
 // Size is the length of the whole message for that sequence number, in bytes.
-func (p *Prepared) Size(seq uint32) int { return 0 }
+func (p *Prepared) Size(seq uint32) int {
+	n := len(p.head) + len(p.tail)
+	if p.codec == ELR2 {
+		return n
+	}
+	n++
+	for ; seq >= 10; seq /= 10 {
+		n++
+	}
+	return n
+}
