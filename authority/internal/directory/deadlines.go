@@ -1,8 +1,11 @@
 package directory
 
-// deadlines is a bounded set whose members leave in the order in which they were put: the base
-// of candidates, tombstones and fenced owners. Each member carries a value and the time of its
-// last put.
+// keptQueue is the length of queue up to which an emptied set keeps its memory.
+const keptQueue = 1024
+
+// deadlines is a set whose members leave in the order in which they were put: the base
+// of candidates, tombstones and fenced owners, whose numbers their users bound. Each member
+// carries a value and the time of its last put.
 //
 // The queue may hold entries whose member has left or was put again; they are skipped, and
 // squeezed out once they outnumber the members, so the queue stays O(members).
@@ -51,8 +54,12 @@ func (d *deadlines[K, V]) put(k K, v V, at int64) {
 
 func (d *deadlines[K, V]) drop(k K) {
 	delete(d.members, k)
-	if len(d.members) == 0 {
-		d.queue, d.head = d.queue[:0], 0
+	if len(d.members) > 0 {
+		return
+	}
+	d.queue, d.head = d.queue[:0], 0
+	if cap(d.queue) > keptQueue { // Go maps never shrink: after a flood, start anew
+		d.members, d.queue = nil, nil
 	}
 }
 

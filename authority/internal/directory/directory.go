@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,9 +23,9 @@ type Directory struct {
 
 // cell is one hash slot's place. The padding keeps two cores on neighbouring slots apart.
 type cell struct {
-	mu  sync.Mutex
-	dir *slotDir // nil: closed
-	_   [64 - 16]byte
+	mu  sync.Mutex // leaf: nothing else is locked under it
+	dir *slotDir   // nil: closed
+	_   [48]byte
 }
 
 // instant is a moment in both forms that the core needs.
@@ -43,7 +42,7 @@ func New(cfg Config, start time.Time) (*Directory, error) {
 		return nil, err
 	}
 	d := &Directory{cfg: cfg, start: start}
-	d.nextDue.Store(math.MaxInt64)
+	d.nextDue.Store(never)
 	return d, nil
 }
 
@@ -115,7 +114,7 @@ func (d *Directory) Resume(t slot.Target, now time.Time) error {
 	c, s, err := d.enter(&t)
 	defer c.mu.Unlock()
 	if err == nil {
-		s.activity.floor = d.instant(now).second()
+		s.routes.activity.floor = d.instant(now).second()
 	}
 	return err
 }
@@ -178,21 +177,24 @@ func (d *Directory) Abort(t slot.Target, candidate uint64) error {
 // Unregister removes sessions of one owner, each if its route is at or below the given sequence,
 // and leaves tombstones, so that no register or touch at or below it brings the route back in
 // any order of arrival (I4). A newer route of the session, or one of another owner, stays (I13).
+//
+// Errors: *StaleTarget, ErrNotLeader, ErrInvalid (a session of another hash slot).
 func (d *Directory) Unregister(t slot.Target, o Owner, gone []SessionSeq, now time.Time, fx *Effects) error {
 	c, s, err := d.enter(&t)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	s.unregister(o, gone, d.instant(now), fx)
+	err = s.unregister(o, gone, d.instant(now), fx)
 	d.noteDue(s)
-	return nil
+	return err
 }
 
-// Touch takes signs of life of one owner's sessions. Sessions that have no route here and are
-// not fenced are appended to missing: their owner should Restore them.
+// Touch takes signs of life of one owner's sessions; it never brings a route back (I4). Sessions
+// that have no route here are appended to missing: their owner, if it still has them, should
+// Restore them, and hears then whether to close them.
 //
-// Errors: *StaleTarget, ErrNotLeader, ErrUnavailable.
+// Errors: *StaleTarget, ErrNotLeader, ErrInvalid (a session of another hash slot), ErrUnavailable.
 func (d *Directory) Touch(t slot.Target, o Owner, live []SessionSeq, now time.Time, missing []identity.SessionID) ([]identity.SessionID, error) {
 	c, s, err := d.enter(&t)
 	defer c.mu.Unlock()

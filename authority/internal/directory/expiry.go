@@ -5,7 +5,96 @@ import (
 	"time"
 )
 
+// never is the deadline of what has none.
+const never = math.MaxInt64
+
+// second is the activity second of a moment. A second index of 32 bits lasts 136 years.
 func (t instant) second() uint32 { return uint32(t.ms / 1000) }
+
+// activity lists the routes of a slot by the second of their last sign of life. Signs of life
+// come in the order of time, so the routes of one second stand together and the newest second is
+// always at the end: taking a sign of life is O(1), and the due ones are the first ones.
+type activity struct {
+	oldest ref
+	newest ref
+	// floor counts as a sign of life of every route (Resume).
+	floor uint32
+}
+
+// append adds a route that is not in the list. A second that goes back counts as the newest so
+// far: callers read the clock before they get the lock.
+func (a *activity) append(s *slab, r ref, rec *record, second uint32) {
+	rec.second, rec.older, rec.newer = second, a.newest, 0
+	if a.newest == 0 {
+		a.oldest = r
+	} else {
+		last := s.at(a.newest)
+		rec.second = max(second, last.second)
+		last.newer = r
+	}
+	a.newest = r
+}
+
+func (a *activity) unlink(s *slab, r ref, rec *record) {
+	if rec.older == 0 {
+		a.oldest = rec.newer
+	} else {
+		s.at(rec.older).newer = rec.newer
+	}
+	if rec.newer == 0 {
+		a.newest = rec.older
+	} else {
+		s.at(rec.newer).older = rec.older
+	}
+}
+
+// touch moves a route to the newest second; within one second there is nothing to move.
+func (a *activity) touch(s *slab, r ref, rec *record, second uint32) {
+	if second <= rec.second {
+		return
+	}
+	a.unlink(s, r, rec)
+	a.append(s, r, rec, second)
+}
+
+// due returns when the oldest route expires: a TTL after the end of its second, so never early.
+func (a *activity) due(s *slab, ttlMS int64) int64 {
+	if a.oldest == 0 {
+		return never
+	}
+	return (int64(max(s.at(a.oldest).second, a.floor))+1)*1000 + ttlMS
+}
+
+// nextDue returns the slot's first deadline, or an earlier moment.
+func (s *slotDir) nextDue() int64 {
+	due := s.routes.activity.due(&s.routes.slab, s.cfg.TTL.Milliseconds())
+	if _, at, ok := s.candidates.pending.oldest(); ok {
+		due = min(due, at+s.cfg.CandidateTimeout.Milliseconds())
+	}
+	if _, at, ok := s.tombstones.oldest(); ok {
+		due = min(due, at+s.cfg.TombstoneTTL.Milliseconds())
+	}
+	if _, at, ok := s.gone.oldest(); ok {
+		due = min(due, at+s.cfg.TombstoneTTL.Milliseconds())
+	}
+	return due
+}
+
+// expire removes what is due, at most limit routes, and returns the number of routes.
+func (s *slotDir) expire(now instant, limit int, fx *Effects) (n int) {
+	s.lapse(now)
+	fenceUntil := now.ms - s.cfg.TombstoneTTL.Milliseconds()
+	s.tombstones.dropUntil(fenceUntil)
+	s.gone.dropUntil(fenceUntil)
+	ttl := s.cfg.TTL.Milliseconds()
+	for n < limit && s.routes.activity.due(&s.routes.slab, ttl) <= now.ms {
+		r := s.routes.activity.oldest
+		s.drop(r, s.routes.slab.at(r), now, fx)
+		n++
+	}
+	s.counters.Expired += uint64(n)
+	return n
+}
 
 // noteDue lowers nextDue to the slot's first deadline. Called with the slot's mutex held, after
 // a change that may have added a deadline.
@@ -30,7 +119,7 @@ func (d *Directory) Expire(now time.Time, fx *Effects) int {
 	d.expireMu.Lock()
 	defer d.expireMu.Unlock()
 	// Changes that happen from here on lower it again; each slot is read after that.
-	d.nextDue.Store(math.MaxInt64)
+	d.nextDue.Store(never)
 	n := 0
 	for i := range d.cells {
 		c := &d.cells[i]

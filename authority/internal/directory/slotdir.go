@@ -1,52 +1,140 @@
 package directory
 
 import (
-	"unique"
-
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
 )
 
-const maxRecords = 1 << 30
-
-type ownerKey = unique.Handle[Owner]
-
-func intern(o Owner) ownerKey { return unique.Make(o) }
-
+// slotDir is the directory of one hash slot in one term. Guarded by its cell's mutex.
 type slotDir struct {
+	cfg        *Config
 	target     slot.Target
+	openedMS   int64
+	routes     index
 	candidates candidates
-	activity   activityIndex
-	gone       deadlines[ownerKey, struct{}]
+	tombstones tombstones
+	gone       deadlines[ownerKey, struct{}] // owners fenced by OwnerGone
+	counters   Counters
+	events     uint64 // transitions so far
+
+	// awaited owners have not reported; nil once the slot serves.
+	awaited map[ownerKey]struct{}
+	// held are users who lost a session while rebuilding: whether they are offline shows at the
+	// end of it (I7).
+	held map[identity.UID]struct{}
 }
 
-type candidates struct{}
+func newSlotDir(cfg *Config, t slot.Target, awaited []Owner, now instant) *slotDir {
+	s := &slotDir{cfg: cfg, target: t, openedMS: now.ms}
+	if len(awaited) > 0 {
+		s.awaited = make(map[ownerKey]struct{}, len(awaited))
+		for _, o := range awaited {
+			s.awaited[intern(o)] = struct{}{}
+		}
+	}
+	return s
+}
 
-func (c *candidates) remove(uint64) {}
+// fits is slot.Target.SameFence without its copies.
+func (s *slotDir) fits(t *slot.Target) bool {
+	c := &s.target
+	return t.Term == c.Term && t.ConfigEpoch == c.ConfigEpoch && t.ID == c.ID && t.Hash == c.Hash &&
+		t.LeaderBoot == c.LeaderBoot && t.LeaderNode == c.LeaderNode
+}
 
-type activityIndex struct{ floor uint32 }
+func (s *slotDir) revise(revision uint64) { s.target.Revision = max(s.target.Revision, revision) }
 
-func newSlotDir(*Config, slot.Target, []Owner, instant) *slotDir { return &slotDir{} }
-func (s *slotDir) fits(*slot.Target) bool                       { return false }
-func (s *slotDir) revise(uint64)                                {}
-func (s *slotDir) register(*Route, Policy, instant) (Registration, error) {
-	return Registration{}, nil
+func (s *slotDir) rebuilding() bool { return s.awaited != nil }
+
+// belongs reports whether a route is whole and of this hash slot.
+func (s *slotDir) belongs(r *Route) bool {
+	return r.UID != "" && r.Session.HashSlot() == uint8(s.target.Hash) && slot.OfUID(r.UID) == s.target.Hash
 }
-func (s *slotDir) commit(uint64, identity.SessionID, []identity.SessionID, instant, *Effects) error {
-	return nil
+
+func (s *slotDir) sessionsBelong(batch []SessionSeq) bool {
+	for i := range batch {
+		if batch[i].Session.HashSlot() != uint8(s.target.Hash) {
+			return false
+		}
+	}
+	return true
 }
-func (s *slotDir) unregister(Owner, []SessionSeq, instant, *Effects) {}
-func (s *slotDir) touch(_ Owner, _ []SessionSeq, _ instant, m []identity.SessionID) ([]identity.SessionID, error) {
-	return m, nil
+
+// fenced reports whether a route of owner at seq must not come (back): it is at or below its
+// tombstone (I4), or an active route of the session is ahead of it.
+func (s *slotDir) fenced(session identity.SessionID, owner ownerKey, seq uint64) bool {
+	if s.tombstones.covers(life{session, owner}, seq) {
+		s.counters.Fenced++
+		return true
+	}
+	rec, _ := s.routes.session(session)
+	if rec == nil || rec.seq < seq || rec.owner == owner && rec.seq == seq {
+		return false
+	}
+	s.counters.Fenced++
+	return true
 }
-func (s *slotDir) restore(_ Owner, _ []Route, _ bool, _ instant, _ *Effects, c []identity.SessionID) ([]identity.SessionID, error) {
-	return c, nil
+
+// drop removes a route and announces what that means for its user.
+func (s *slotDir) drop(r ref, rec *record, now instant, fx *Effects) {
+	uid := rec.uid
+	s.routes.remove(r, rec)
+	s.announce(uid, true, now, fx)
 }
-func (s *slotDir) reported(ownerKey, instant, *Effects)          {}
-func (s *slotDir) ownerGone(ownerKey, instant, *Effects) int     { return 0 }
-func (s *slotDir) removeExact(*Route, instant, *Effects) bool    { return false }
-func (s *slotDir) lookup([]identity.UID, *Found)                 {}
-func (s *slotDir) lookupSessions([]identity.SessionID, *Found)   {}
-func (s *slotDir) nextDue() int64                                { return 0 }
-func (s *slotDir) expire(instant, int, *Effects) int             { return 0 }
-func (s *slotDir) stats() SlotStats                              { return SlotStats{} }
+
+// replace removes a route for a newer one and fences it at its sequence.
+func (s *slotDir) replace(r ref, rec *record, now instant) {
+	s.bury(life{rec.session, rec.owner}, rec.seq, now)
+	s.routes.remove(r, rec)
+}
+
+func (s *slotDir) bury(l life, seq uint64, now instant) {
+	lost := s.tombstones.bury(l, seq, now.ms, s.cfg.MaxTombstones)
+	s.counters.TombstonesLost += uint64(lost)
+}
+
+// announce appends a transition if the user's being online has changed. While rebuilding,
+// offline is held back until all owners have reported (I7).
+func (s *slotDir) announce(uid identity.UID, was bool, now instant, fx *Effects) {
+	is := s.routes.byUser[uid] != 0
+	switch {
+	case was == is:
+	case s.rebuilding() && !is:
+		s.hold(uid)
+	case s.rebuilding():
+		if _, held := s.held[uid]; held { // the outside still sees the user online
+			delete(s.held, uid)
+			return
+		}
+		s.emit(uid, true, now, fx)
+	default:
+		s.emit(uid, is, now, fx)
+	}
+}
+
+func (s *slotDir) hold(uid identity.UID) {
+	if s.held == nil {
+		s.held = make(map[identity.UID]struct{})
+	}
+	if _, known := s.held[uid]; !known && len(s.held) >= s.cfg.MaxTombstones {
+		s.counters.TransitionsLost++
+		return
+	}
+	s.held[uid] = struct{}{}
+}
+
+func (s *slotDir) emit(uid identity.UID, online bool, now instant, fx *Effects) {
+	s.events++
+	fx.Transitions = append(fx.Transitions, Transition{
+		UID: uid, Online: online, Hash: s.target.Hash, Term: s.target.Term,
+		N: s.target.Term<<32 + s.events, At: now.unix,
+	})
+}
+
+func (s *slotDir) stats() SlotStats {
+	return SlotStats{
+		Open: true, Rebuilding: s.rebuilding(), Awaited: len(s.awaited),
+		Routes: s.routes.len(), Users: len(s.routes.byUser), Owners: len(s.routes.byOwner),
+		Candidates: s.candidates.pending.len(), Tombstones: s.tombstones.len(), Counters: s.counters,
+	}
+}
