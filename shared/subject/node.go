@@ -120,6 +120,9 @@ func KVStream(bucket string) string { return "KV_" + bucket }
 // from a follower that is behind.
 func StreamMessageGet(stream string) string { return "$JS.API.STREAM.MSG.GET." + stream }
 
+// StreamDirectGet is the JetStream call that reads messages from any replica: it may be behind.
+func StreamDirectGet(stream string) string { return "$JS.API.DIRECT.GET." + stream }
+
 // Event is the subject of an event: kind "user" or "session".
 func Event(kind, what, region, realm string) string {
 	return Prefix + "event." + kind + "." + what + "." + region + "." + realm
