@@ -92,10 +92,7 @@ func (r *run) register(ctx context.Context) error {
 	if !ok {
 		return session.ErrClosed
 	}
-	registration, err := r.deps.Presence.Register(ctx, presence.Record{
-		UID: r.entry.UID, Session: r.entry.ID, Device: r.entry.Device, Listener: r.entry.Listener,
-		OwnerSeq: rec.Seq, ConnectedAt: r.entry.ConnectedAt, LastActive: r.entry.LastActive(),
-	})
+	registration, err := r.deps.Presence.Register(ctx, presence.RecordOf(rec))
 	if err != nil {
 		return err
 	}
