@@ -3,16 +3,54 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/switchyard-io/switchyard/gateway/internal/frame"
+	"github.com/switchyard-io/switchyard/shared/fault"
 )
+
+// Limits of the HTTP side, which serves upgrades and small pages.
+const (
+	maxHeaderBytes = 16 << 10
+	httpIdle       = 60 * time.Second
+	httpWrite      = 30 * time.Second
+	acceptPause    = 100 * time.Millisecond // after a failed accept, most often for want of descriptors
+)
+
+// keepAlive finds peers that vanished without a word in about two minutes, should nothing else.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
 
 // Listener accepts the connections of a gateway: WebSocket ones at /v1/connect and /elura/game
 // and, if configured, raw TCP ones.
 type Listener struct {
-	cfg   Config
-	hooks Hooks
-	log   *slog.Logger
+	cfg     Config
+	hooks   Hooks
+	log     *slog.Logger
+	origins map[string]bool
+	http    *http.Server
+	line    line
+	stats   counters
+
+	failed  chan error
+	conns   sync.WaitGroup // goroutines of connections
+	loops   sync.WaitGroup // accept loops
+	writers sync.WaitGroup
+
+	mu       sync.Mutex
+	ws, tcp  net.Listener
+	stopping bool
+	head     *Conn // all connections, linked
+	count    int
+	perIP    map[netip.Addr]int // at most one entry for each connection
 }
 
 // New checks the configuration. It binds nothing and starts nothing.
@@ -24,42 +62,268 @@ func New(cfg Config, hooks Hooks, log *slog.Logger) (*Listener, error) {
 	if hooks.Open == nil {
 		return nil, errors.New("transport: Hooks.Open is nil")
 	}
-	return &Listener{cfg: cfg, hooks: hooks, log: log}, nil
+	l := &Listener{
+		cfg: cfg, hooks: hooks, log: log,
+		origins: originSet(cfg.AllowedOrigins),
+		failed:  make(chan error, 2),
+		perIP:   make(map[netip.Addr]int),
+	}
+	l.line.some.L = &l.line.mu
+	l.http = l.newServer()
+	return l, nil
+}
+
+func (l *Listener) newServer() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/connect", l.upgrade)
+	mux.HandleFunc("/elura/game", l.upgrade)
+	if l.hooks.Fallback != nil {
+		mux.Handle("/", l.hooks.Fallback)
+	}
+	return &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: l.cfg.HandshakeTimeout,
+		ReadTimeout:       max(l.cfg.HandshakeTimeout, httpWrite),
+		WriteTimeout:      httpWrite,
+		IdleTimeout:       httpIdle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(io.Discard, "", 0), // what strangers send is counted, not logged
+	}
 }
 
 // Start binds the addresses and accepts connections until Stop.
-func (l *Listener) Start(ctx context.Context) error { return errors.New("transport: not ready") }
+func (l *Listener) Start(ctx context.Context) error {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	wsl, err := lc.Listen(ctx, "tcp", l.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("transport: %w", err)
+	}
+	var tcpl net.Listener
+	if l.cfg.TCPListen != "" {
+		if tcpl, err = lc.Listen(ctx, "tcp", l.cfg.TCPListen); err != nil {
+			_ = wsl.Close()
+			return fmt.Errorf("transport: %w", err)
+		}
+	}
+	l.mu.Lock()
+	l.ws, l.tcp = wsl, tcpl
+	l.mu.Unlock()
+	for range max(2, runtime.GOMAXPROCS(0)) {
+		l.writers.Go(l.runWriter)
+	}
+	l.loops.Go(func() {
+		if err := l.http.Serve(wsl); !errors.Is(err, http.ErrServerClosed) {
+			l.failed <- err
+		}
+	})
+	if tcpl != nil {
+		l.loops.Go(func() { l.acceptTCP(tcpl) })
+	}
+	return nil
+}
+
+func (l *Listener) acceptTCP(tcpl net.Listener) {
+	for {
+		sock, err := tcpl.Accept()
+		switch {
+		case err == nil:
+			l.openTCP(sock.(*net.TCPConn))
+		case l.isStopping():
+			return
+		case errors.Is(err, net.ErrClosed):
+			l.failed <- err
+			return
+		default:
+			l.log.Warn("accept failed", "listener", ListenerTCP, "error", err)
+			<-time.After(acceptPause)
+		}
+	}
+}
+
+func (l *Listener) openTCP(sock *net.TCPConn) {
+	ip := remoteIP(sock.RemoteAddr().String())
+	if l.admit(ip) != nil {
+		_ = sock.Close()
+		return
+	}
+	if err := l.open(sock, ip, frame.ELR2, true, nil); err != nil {
+		l.log.Warn("connection lost at once", "listener", ListenerTCP, "error", err)
+	}
+}
+
+// admit reserves a place for a connection of that address, or counts the refusal.
+func (l *Listener) admit(ip netip.Addr) *fault.Error {
+	var refusal *fault.Error
+	if l.hooks.Refuse != nil {
+		refusal = l.hooks.Refuse(ip)
+	}
+	l.mu.Lock()
+	switch {
+	case refusal != nil:
+	case l.stopping, l.cfg.MaxConnections > 0 && l.count >= l.cfg.MaxConnections:
+		refusal = fault.ErrUnavailable
+	case l.cfg.MaxConnectionsPerIP > 0 && l.perIP[ip] >= l.cfg.MaxConnectionsPerIP:
+		refusal = errPerIP
+	default:
+		l.perIP[ip]++
+		l.count++
+	}
+	l.mu.Unlock()
+	if refusal != nil {
+		l.stats.refused.Add(1)
+	}
+	return refusal
+}
+
+var errPerIP = fault.New(fault.RateLimited, "too many connections from this address")
+
+// release gives back what admit reserved.
+func (l *Listener) release(ip netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releaseLocked(ip)
+}
+
+func (l *Listener) releaseLocked(ip netip.Addr) {
+	l.count--
+	if l.perIP[ip]--; l.perIP[ip] <= 0 {
+		delete(l.perIP, ip)
+	}
+}
+
+// open makes a connection of an admitted socket, and gives it its goroutine: a fresh one, whose
+// stack has not grown with the work of the handshake. It takes over the socket in any case.
+func (l *Listener) open(sock *net.TCPConn, ip netip.Addr, codec frame.Codec, stream bool, early []byte) error {
+	c, err := newConn(l, sock, ip, codec, stream)
+	if err != nil {
+		_ = sock.Close()
+		l.release(ip)
+		return err
+	}
+	c.events = l.hooks.Open(c)
+	l.mu.Lock()
+	if c.next = l.head; c.next != nil {
+		c.next.prev = c
+	}
+	l.head = c
+	stopping := l.stopping
+	if !stopping { // Stop waits for conns only after it has set stopping
+		l.conns.Add(1)
+	}
+	l.mu.Unlock()
+	l.stats.accepted.Add(1)
+	if stopping {
+		c.shut()
+		c.events.Closed(c, c.causeNow())
+		return net.ErrClosed
+	}
+	go func() {
+		defer l.conns.Done()
+		c.serve(early)
+	}()
+	return nil
+}
+
+// forget unlinks a connection whose socket is closed.
+func (l *Listener) forget(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else if l.head == c {
+		l.head = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+	l.releaseLocked(c.ip)
+}
 
 // Addr is the bound address of the WebSocket listener; nil before Start.
-func (l *Listener) Addr() net.Addr { return nil }
+func (l *Listener) Addr() net.Addr { return l.addr(&l.ws) }
 
 // TCPAddr is the bound address of the raw TCP listener; nil when it is off or before Start.
-func (l *Listener) TCPAddr() net.Addr { return nil }
+func (l *Listener) TCPAddr() net.Addr { return l.addr(&l.tcp) }
 
-// Stop stops accepting, closes what is still open with 4000, and waits until every connection is
-// gone; when ctx ends, what remains is cut.
-func (l *Listener) Stop(ctx context.Context) error { return nil }
+func (l *Listener) addr(of *net.Listener) net.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if *of == nil {
+		return nil
+	}
+	return (*of).Addr()
+}
 
 // Failed yields the error of a listener that stopped accepting by itself.
-func (l *Listener) Failed() <-chan error { return nil }
+func (l *Listener) Failed() <-chan error { return l.failed }
 
 // Connections is the number of connections now.
-func (l *Listener) Connections() int { return 0 }
+func (l *Listener) Connections() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
 
-// Stats is a snapshot of the counters.
-func (l *Listener) Stats() Stats { return Stats{} }
+func (l *Listener) isStopping() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stopping
+}
 
-// Stats counts since the Listener was made; Connections is the number now.
-type Stats struct {
-	Connections   int64
-	Accepted      int64
-	Refused       int64 // by origin, cap or hook
-	MessagesIn    int64
-	MessagesOut   int64
-	BytesIn       int64
-	BytesOut      int64
-	Overflows     int64 // cut with 4001: queue full
-	WriteTimeouts int64 // cut with 4001: no progress
-	Violations    int64 // cut with 4500: broken WebSocket or ELR2 stream
-	TooBig        int64 // cut with 4506
+func (l *Listener) snapshot() []*Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*Conn, 0, l.count)
+	for c := l.head; c != nil; c = c.next {
+		all = append(all, c)
+	}
+	return all
+}
+
+// Stop stops accepting, closes what is still open with 4000, and waits until every connection is
+// gone; when ctx ends, what remains is cut and the error is ctx's. Later calls do nothing.
+func (l *Listener) Stop(ctx context.Context) error {
+	l.mu.Lock()
+	again := l.stopping || l.ws == nil
+	l.stopping = true
+	tcpl := l.tcp
+	l.mu.Unlock()
+	if again {
+		return nil
+	}
+	_ = l.http.Close() // hijacked connections are ours, and stay
+	if tcpl != nil {
+		_ = tcpl.Close()
+	}
+	l.loops.Wait()
+	for _, c := range l.snapshot() {
+		c.Close(fault.CloseDraining)
+	}
+	gone := make(chan struct{})
+	go func() {
+		l.conns.Wait()
+		close(gone)
+	}()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = ctx.Err()
+		for _, c := range l.snapshot() {
+			c.shut()
+		}
+		<-gone
+	}
+	l.line.end()
+	l.writers.Wait()
+	return err
+}
+
+func remoteIP(addr string) netip.Addr {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
 }
