@@ -1,0 +1,124 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/kelseyhightower/envconfig"
+	"github.com/spf13/cobra"
+	"github.com/switchyard-io/switchyard/shared/fault"
+	"github.com/switchyard-io/switchyard/shared/lifecycle"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const defaultTimeout = 5 * time.Second
+
+// errUsage marks errors of the command line itself.
+var errUsage = errors.New("usage")
+
+// tool is what all commands share: the global flags and where to write.
+type tool struct {
+	json    bool
+	timeout time.Duration
+	out     io.Writer
+}
+
+// Root is the command line without the commands that run services; add those to it.
+func Root() *cobra.Command {
+	t := &tool{}
+	root := &cobra.Command{
+		Use:           "switchyard",
+		Short:         "Keep track of live client connections, and deliver to them",
+		Version:       lifecycle.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(c *cobra.Command, _ []string) {
+			t.out = c.OutOrStdout()
+		},
+	}
+	root.PersistentFlags().BoolVar(&t.json, "json", false, "print JSON")
+	root.PersistentFlags().DurationVar(&t.timeout, "timeout", defaultTimeout, "how long to wait for the answer")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	root.AddCommand(t.ticket(), t.who(), t.push(), t.kick(), t.slots(), t.nodes(), t.drain())
+	return root
+}
+
+// Execute runs the command line of root and returns the process's exit code.
+func Execute(ctx context.Context, root *cobra.Command) int {
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	stderr := root.ErrOrStderr()
+	if asJSON, ferr := root.PersistentFlags().GetBool("json"); ferr == nil && asJSON {
+		_, _ = fmt.Fprintf(stderr, "%s\n", fault.From(err).JSON()) // nowhere left to report to
+	} else {
+		_, _ = fmt.Fprintf(stderr, "switchyard: %v\n", err)
+	}
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// args turns cobra's complaints about arguments into usage errors.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, a []string) error {
+		if err := check(c, a); err != nil {
+			return fmt.Errorf("%w: %w", errUsage, err)
+		}
+		return nil
+	}
+}
+
+// call sends a request over the NATS of NATS_URL and reads the reply.
+func (t *tool) call(ctx context.Context, subject string, request, reply any) error {
+	var cfg natsconn.Config
+	if err := envconfig.Process("", &cfg); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	conns, err := natsconn.Open(ctx, cfg, "switchyard-cli", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, "no connection to NATS", err)
+	}
+	defer conns.Close()
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	m, err := natsconn.Request(ctx, conns.Data, subject, body)
+	if err != nil {
+		return err
+	}
+	if f := fault.FromMsg(m); f != nil {
+		return f
+	}
+	if err := json.Unmarshal(m.Data, reply); err != nil {
+		return fmt.Errorf("reply is malformed: %w", err)
+	}
+	return nil
+}
+
+// print writes v as JSON, or what plain writes.
+func (t *tool) print(v any, plain func(w io.Writer)) error {
+	if t.json {
+		e := json.NewEncoder(t.out)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	plain(t.out)
+	return nil
+}
