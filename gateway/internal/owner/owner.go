@@ -1,87 +1,126 @@
 package owner
 
 import (
-	"time"
+	"fmt"
+	"sync"
+	"sync/atomic"
 
-	"github.com/switchyard-io/switchyard/shared/fault"
-	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/nats-io/nats.go"
+	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
-// Status is what came of one push at one session.
-type Status uint8
+// Owner serves what is addressed to this life of this gateway.
+type Owner struct {
+	cfg      Config
+	nc       *nats.Conn
+	sessions Sessions
+	groups   *Groups
+	acks     acks
+	counts   counts
 
-// The statuses.
-const (
-	// Queued: numbered and handed to the session's write queue.
-	Queued Status = iota + 1
-	// Waiting is Queued, and the session will report an acknowledgement.
-	Waiting
-	// Parked: kept for a session that waits to be resumed.
-	Parked
-	// Overflow: the write queue is full; the session is being cut.
-	Overflow
-	// Stale: the session has ended.
-	Stale
-)
+	// arrivals has group pushes and syncs in the order of arrival: all of their subscriptions
+	// feed it, and one goroutine drains it, so a sync is handled after the push before it.
+	arrivals chan *nats.Msg
+	waits    groupWaits
 
-// Session is a live session of this gateway, as the owner endpoints use it. It is safe for
-// concurrent use, and none of its methods block on the client.
-type Session interface {
-	ID() identity.SessionID
-	UID() identity.UID
-	// Push numbers and queues one push. A repeated message id is not written again and is
-	// Queued. When m.Ack is set and the client can acknowledge, the answer is Waiting and acked is
-	// called once on the client's acknowledgement, from any goroutine, or never; it is nil otherwise.
-	Push(m *Message, acked func()) Status
-	// End closes the session; on return it can receive no push any more. It may be called
-	// repeatedly.
-	End(e Ending)
-	// Ended reports whether End was called or the session closed in another way.
-	Ended() bool
+	mu      sync.Mutex
+	subs    []*nats.Subscription
+	quit    chan struct{}
+	loop    sync.WaitGroup
+	stopped bool
 }
 
-// Action is the session control action that a client is told.
-type Action string
-
-// The actions that arrive from outside.
-const (
-	Kick           Action = "kick"
-	DuplicateLogin Action = "duplicate_login"
-	ForceLogout    Action = "force_logout"
-)
-
-// Ending says how and why a session is closed.
-type Ending struct {
-	Code   fault.CloseCode
-	Action Action
-	Reason string
+// counts are what the endpoints count; instruments read them.
+type counts struct {
+	queued, overflow, stale, parked, expired      atomic.Int64
+	acked, ackTimeouts, ackRefused                atomic.Int64
+	batches, malformed, misdirected, late         atomic.Int64
+	actions, closed, gone                         atomic.Int64
+	groupPushes, groupSyncs, groupPushed, dropped atomic.Int64
+	lost                                          atomic.Int64
 }
 
-// Sessions finds live sessions of this gateway.
-type Sessions interface {
-	// Exact returns the active session of that user with that id, if seq is one under which it was
-	// announced: its register's sequence or a later one, up to the current (I2).
-	Exact(uid identity.UID, id identity.SessionID, seq uint64) (Session, bool)
+// New makes the endpoints on a connection for bulk data. It subscribes to nothing: Start does.
+func New(cfg Config, nc *nats.Conn, sessions Sessions) (*Owner, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, err
+	}
+	o := &Owner{
+		cfg: cfg, nc: nc, sessions: sessions,
+		arrivals: make(chan *nats.Msg, cfg.GroupQueue),
+		quit:     make(chan struct{}),
+	}
+	o.acks.max = int64(cfg.MaxAckWaits)
+	o.waits.pushes = make(map[waitKey]*ackSet)
+	o.groups = newGroups(cfg, func(name string) (subscription, error) {
+		return nc.ChanSubscribe(subject.Group(name), o.arrivals)
+	}, &o.counts)
+	return o, nil
 }
 
-// Config bounds the owner endpoints. A zero value takes the default.
-type Config struct {
-	// Gateway and Boot name this life of this gateway. Required.
-	Gateway, Boot string
-	// PendingMessages and PendingBytes bound what waits for the push and for the action handler;
-	// what is over is dropped, counted, and unanswered. Defaults 65536, 64 MiB.
-	PendingMessages, PendingBytes int
-	// GroupQueue is the most group pushes and syncs that wait. Default 65536.
-	GroupQueue int
-	// MaxItems, MaxAddresses bound one batch: its items and all of their addresses. A larger
-	// batch is ignored and counted. Defaults 4096, 65536.
-	MaxItems, MaxAddresses int
-	// MaxAckWaits is the most acknowledgements that are waited for at once. Over it a push is
-	// reported as not acknowledged in time, at once. Default 262144.
-	MaxAckWaits int
-	// MaxAckWait is the longest that one acknowledgement is waited for. Default 60 s.
-	MaxAckWait time.Duration
-	// MaxGroups and MaxGroupsPerSession bound the groups with members here and the groups of one
-	// session. Defaults 65536, 64.
-	MaxGroups, MaxGroupsPerSession int
+// Groups keeps the group members of this gateway. It can be used before Start.
+func (o *Owner) Groups() *Groups { return o.groups }
+
+// Start subscribes and serves until Stop. When it returns nil the server knows the
+// subscriptions. Call it once.
+func (o *Owner) Start() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for op, handle := range map[subject.OwnerOp]nats.MsgHandler{
+		subject.OwnerPush: o.onPush, subject.OwnerAction: o.onAction,
+	} {
+		sub, err := o.nc.Subscribe(subject.Owner(o.cfg.Gateway, o.cfg.Boot, op), handle)
+		if err != nil {
+			return fmt.Errorf("subscribe to owner %s: %w", op, err)
+		}
+		o.subs = append(o.subs, sub)
+		if err := sub.SetPendingLimits(o.cfg.PendingMessages, o.cfg.PendingBytes); err != nil {
+			return fmt.Errorf("bound owner %s: %w", op, err)
+		}
+	}
+	sub, err := o.nc.ChanSubscribe(subject.GatewaysGroupSync, o.arrivals)
+	if err != nil {
+		return fmt.Errorf("subscribe to group syncs: %w", err)
+	}
+	o.subs = append(o.subs, sub)
+	o.loop.Go(o.runGroups)
+	if err := o.nc.FlushTimeout(flushTimeout); err != nil {
+		return fmt.Errorf("subscribe as owner: %w", err)
+	}
+	return nil
+}
+
+// Stop takes nothing more in and returns when the group handler has ended. Batches that the
+// server has handed over already are still served, for as long as the connection lives.
+func (o *Owner) Stop() {
+	o.mu.Lock()
+	if o.stopped {
+		o.mu.Unlock()
+		return
+	}
+	o.stopped = true
+	for _, sub := range o.subs {
+		if sub.Type() == nats.ChanSubscription {
+			_ = sub.Unsubscribe()
+			continue
+		}
+		_ = sub.Drain()
+	}
+	close(o.quit)
+	o.mu.Unlock()
+	o.groups.stop()
+	o.loop.Wait()
+}
+
+// Dropped is the number of messages that did not fit what waits for the handlers.
+func (o *Owner) Dropped() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.counts.dropped.Load() + o.groups.dropped()
+	for _, sub := range o.subs {
+		if d, err := sub.Dropped(); err == nil {
+			n += int64(d)
+		}
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/subject"
+	"github.com/switchyard-io/switchyard/shared/wire"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
@@ -75,7 +76,7 @@ func (c *Client) send(ctx context.Context, op subject.AuthorityOp, b *batch) ([]
 	end := c.deadline(ctx)
 	req := &wirepb.SessionBatch{GatewayId: c.cfg.Gateway, BootId: c.cfg.Boot, DeadlineMs: end.UnixMilli()}
 	for i, g := range b.groups {
-		group := &wirepb.SessionGroup{Target: wireTarget(b.targets[i]), Sessions: make([]*wirepb.SessionSeq, len(g))}
+		group := &wirepb.SessionGroup{Target: wire.Target(b.targets[i]), Sessions: make([]*wirepb.SessionSeq, len(g))}
 		for j := range g {
 			group.Sessions[j] = &wirepb.SessionSeq{
 				SessionId: g[j].session[:], OwnerSeq: g[j].seq, LastActiveMs: milli(g[j].lastActive), Uid: string(g[j].uid),

@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/subject"
 	"github.com/switchyard-io/switchyard/shared/telemetry"
+	"github.com/switchyard-io/switchyard/shared/wire"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
@@ -30,7 +31,7 @@ func (c *Client) Register(ctx context.Context, r Record) (Registration, error) {
 	target, err := c.follow(ctx, h, call{
 		op: subject.SlotRegister,
 		encode: func(t slot.Target, deadlineMS int64) ([]byte, error) {
-			req.Target, req.DeadlineMs = wireTarget(t), deadlineMS
+			req.Target, req.DeadlineMs = wire.Target(t), deadlineMS
 			return req.MarshalVT()
 		},
 		decode: func(b []byte) (wirepb.Status, *wirepb.Target, error) {
@@ -58,7 +59,7 @@ func (c *Client) Register(ctx context.Context, r Record) (Registration, error) {
 // other error than that it is not known whether the route is visible: Abort and Unregister it.
 // Errors are otherwise those of Register.
 func (c *Client) Commit(ctx context.Context, r Registration, confirmed []identity.SessionID) ([]Conflict, error) {
-	req := &wirepb.CommitRequest{Target: wireTarget(r.Target), Candidate: r.Candidate, SessionId: r.Session[:]}
+	req := &wirepb.CommitRequest{Target: wire.Target(r.Target), Candidate: r.Candidate, SessionId: r.Session[:]}
 	for i := range confirmed {
 		req.Confirmed = append(req.Confirmed, confirmed[i][:])
 	}
@@ -93,7 +94,7 @@ func (c *Client) Commit(ctx context.Context, r Registration, confirmed []identit
 // it times out.
 func (c *Client) Abort(r Registration) {
 	end := time.Now().Add(c.cfg.AttemptTimeout)
-	req := &wirepb.AbortRequest{Target: wireTarget(r.Target), Candidate: r.Candidate, DeadlineMs: end.UnixMilli()}
+	req := &wirepb.AbortRequest{Target: wire.Target(r.Target), Candidate: r.Candidate, DeadlineMs: end.UnixMilli()}
 	data, err := req.MarshalVT()
 	if err != nil {
 		return

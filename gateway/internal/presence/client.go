@@ -85,9 +85,6 @@ func (c *Client) target(h slot.Hash) (slot.Target, bool) {
 
 // learn keeps a target that an answer named, if it is newer than what is known.
 func (c *Client) learn(t slot.Target) {
-	if t.LeaderNode == "" || t.LeaderBoot == "" {
-		return
-	}
 	p := &c.hints[t.Hash]
 	for {
 		old := p.Load()

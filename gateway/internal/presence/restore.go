@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/subject"
+	"github.com/switchyard-io/switchyard/shared/wire"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
@@ -181,7 +182,7 @@ func (c *Client) sendRestore(ctx context.Context, to leader, parts []*restorePar
 	end := c.deadline(ctx)
 	req := &wirepb.RestoreRequest{GatewayId: c.cfg.Gateway, BootId: c.cfg.Boot, DeadlineMs: end.UnixMilli()}
 	for _, p := range parts {
-		g := &wirepb.RestoreGroup{Target: wireTarget(p.target), Complete: p.complete}
+		g := &wirepb.RestoreGroup{Target: wire.Target(p.target), Complete: p.complete}
 		for _, r := range p.records {
 			g.Routes = append(g.Routes, c.route(r))
 		}

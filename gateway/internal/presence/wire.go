@@ -5,26 +5,17 @@ import (
 
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
+	"github.com/switchyard-io/switchyard/shared/wire"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
-func wireTarget(t slot.Target) *wirepb.Target {
-	return &wirepb.Target{
-		HashSlot: uint32(t.Hash), SlotId: uint32(t.ID), LeaderNode: t.LeaderNode, LeaderBoot: t.LeaderBoot,
-		LeaderTerm: t.Term, ConfigEpoch: t.ConfigEpoch, Revision: t.Revision,
-	}
-}
-
 // learnWire keeps the target of an answer about h; one about another slot, or malformed, is let go.
-func (c *Client) learnWire(h slot.Hash, t *wirepb.Target) {
-	if t == nil || t.HashSlot != uint32(h) || t.SlotId >= slot.Count ||
-		!identity.ValidNode(t.LeaderNode) || !identity.ValidNode(t.LeaderBoot) {
+func (c *Client) learnWire(h slot.Hash, p *wirepb.Target) {
+	t, err := wire.ParseTarget(p)
+	if err != nil || t.Hash != h || !identity.ValidNode(t.LeaderNode) || !identity.ValidNode(t.LeaderBoot) {
 		return
 	}
-	c.learn(slot.Target{
-		Hash: h, ID: slot.ID(t.SlotId), LeaderNode: t.LeaderNode, LeaderBoot: t.LeaderBoot,
-		Term: t.LeaderTerm, ConfigEpoch: t.ConfigEpoch, Revision: t.Revision,
-	})
+	c.learn(t)
 }
 
 // route is the wire form of a session of this gateway.
