@@ -17,7 +17,8 @@ type Service interface {
 	Drain(ctx context.Context) error
 	// Undrain takes a Drain back, whose context has been cancelled before: ready again.
 	Undrain(ctx context.Context) error
-	// Stop ends everything that runs, bounded by ctx. After it, nothing of the service runs.
+	// Stop ends everything that runs, bounded by ctx. After it, nothing of the service runs. It may
+	// come without a Start before it.
 	Stop(ctx context.Context) error
 	// Failed delivers the error that ends the service by itself, at most one.
 	Failed() <-chan error
