@@ -204,3 +204,11 @@ func (k *Keyring) Check() error {
 	}
 	return nil
 }
+
+// Stats are the fetches that worked and failed, and the keys that were asked for and not here.
+type Stats struct{ Fetched, Failed, Misses int64 }
+
+// Stats is a snapshot of the counters.
+func (k *Keyring) Stats() Stats {
+	return Stats{k.fetched.Load(), k.failed.Load(), k.misses.Load()}
+}

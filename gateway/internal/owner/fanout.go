@@ -76,7 +76,6 @@ func (o *Owner) fanOut(p *groupPush, m *Message, members []Session, now time.Tim
 			o.groups.LeaveAll(s) // it has ended, and its membership with it
 			continue
 		}
-		o.counts.groupPushed.Add(1)
 		if p.reply != "" {
 			r.Delivery = d
 			results = append(results, r)

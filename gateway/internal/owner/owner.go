@@ -32,12 +32,12 @@ type Owner struct {
 
 // counts are what the endpoints count; instruments read them.
 type counts struct {
-	queued, overflow, stale, parked, expired      atomic.Int64
-	acked, ackTimeouts, ackRefused                atomic.Int64
-	batches, malformed, misdirected, late         atomic.Int64
-	actions, closed, gone                         atomic.Int64
-	groupPushes, groupSyncs, groupPushed, dropped atomic.Int64
-	lost                                          atomic.Int64
+	queued, overflow, stale, parked, expired atomic.Int64
+	acked, ackTimeouts, ackRefused           atomic.Int64
+	batches, malformed, misdirected, late    atomic.Int64
+	actions, closed, gone                    atomic.Int64
+	groupPushes, groupSyncs, dropped         atomic.Int64
+	lost                                     atomic.Int64
 }
 
 // New makes the endpoints on a connection for bulk data. It subscribes to nothing: Start does.

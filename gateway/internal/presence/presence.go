@@ -22,6 +22,12 @@ type Table interface {
 	Target(h slot.Hash) (slot.Target, bool)
 }
 
+// TableFunc is a Table of a function, such as one that reads the latest snapshot.
+type TableFunc func(h slot.Hash) (slot.Target, bool)
+
+// Target calls f.
+func (f TableFunc) Target(h slot.Hash) (slot.Target, bool) { return f(h) }
+
 // Record is one session of this gateway as its registry holds it.
 type Record struct {
 	UID         identity.UID
