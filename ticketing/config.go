@@ -21,8 +21,8 @@ type Config struct {
 	Listen string `envconfig:"TICKETING_LISTEN" default:"127.0.0.1:7100" desc:"HTTP listener, host:port"`
 	// AdminListen is host:port of health, metrics and drain.
 	AdminListen string `envconfig:"TICKETING_ADMIN_LISTEN" default:"127.0.0.1:7110" desc:"admin listener, host:port"`
-	// AdminToken is what HTTP admin calls present. Empty: they are all refused.
-	AdminToken string `envconfig:"SWITCHYARD_ADMIN_TOKEN" desc:"bearer token of admin calls, 32 bytes or more"`
+	// AdminToken is what HTTP admin calls present, SWITCHYARD_ADMIN_TOKEN. Empty: they are all refused.
+	AdminToken string `ignored:"true"`
 	// LoginTTL and ReconnectTTL are the lives of tickets, over 0 and at most an hour, rounded up
 	// to whole seconds.
 	LoginTTL     time.Duration `envconfig:"TICKETING_LOGIN_TTL" default:"60s" desc:"life of a login ticket"`

@@ -24,10 +24,10 @@ func newMeters(tel *telemetry.Telemetry) (*meters, error) {
 		to         *metric.Int64Counter
 		name, desc string
 	}{
-		{&m.issues, "ticketing.issues", "login tickets asked for, by outcome"},
-		{&m.redeems, "ticketing.redeems", "tickets presented, by outcome"},
-		{&m.releases, "ticketing.releases", "tickets given back, by outcome"},
-		{&m.late, "ticketing.late_requests", "requests dropped because their deadline had passed"},
+		{&m.issues, "switchyard.ticketing.issues", "login tickets asked for, by outcome"},
+		{&m.redeems, "switchyard.ticketing.redeems", "tickets presented, by outcome"},
+		{&m.releases, "switchyard.ticketing.releases", "tickets given back, by outcome"},
+		{&m.late, "switchyard.ticketing.late_requests", "requests dropped because their deadline had passed"},
 	} {
 		var err error
 		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.desc)); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 	"github.com/switchyard-io/switchyard/ticketing/internal/keys"
 	"github.com/switchyard-io/switchyard/ticketing/internal/ledger"
+	"go.opentelemetry.io/otel/metric"
 )
 
 const stopPoll = 5 * time.Millisecond
@@ -39,6 +40,7 @@ type Ticketing struct {
 	// Set by Start, in this order, and not changed afterwards.
 	mu        sync.Mutex
 	conns     *natsconn.Conns
+	observed  metric.Registration
 	keys      *keys.Store
 	announcer *membership.Announcer
 	endpoints *endpoints
@@ -82,7 +84,7 @@ func (t *Ticketing) Start(ctx context.Context) error {
 		return err
 	}
 	t.conns = conns
-	if err := conns.Observe(t.tel.Meter(scope)); err != nil {
+	if t.observed, err = conns.Observe(t.tel.Meter(scope)); err != nil {
 		return err
 	}
 	red, err := t.open(ctx)
@@ -212,6 +214,9 @@ func (t *Ticketing) Stop(ctx context.Context) error {
 	}
 	t.cancel()
 	t.wg.Wait()
+	if t.observed != nil {
+		errs = append(errs, t.observed.Unregister())
+	}
 	if t.conns != nil {
 		t.conns.Close()
 	}

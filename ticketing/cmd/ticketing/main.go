@@ -18,6 +18,7 @@ func main() {
 		if err != nil {
 			return nil, admin, err
 		}
+		cfg.AdminToken = env.AdminToken
 		t, err := ticketing.New(cfg, node, nats, tel, env.Log)
 		return t, admin, err
 	}, &cfg, &nats)
