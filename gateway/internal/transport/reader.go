@@ -1,77 +1,61 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"os"
-	"sync"
-	"syscall"
+	"slices"
 
+	"github.com/gobwas/ws"
+	"github.com/switchyard-io/switchyard/gateway/internal/stream"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
 
-// readBytes is the size of a read buffer. A message that does not fit gets its own memory, which
-// grows as its bytes arrive.
-const readBytes = 4096
+// sink is what a Conn is to its parser.
+type sink Conn
 
-var readBuffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
+func (s *sink) conn() *Conn { return (*Conn)(s) }
+func (s *sink) Open() bool  { return s.conn().open() }
+func (s *sink) Active()     { s.events.Active(s.conn()) }
 
-// parser cuts a stream of bytes in messages.
-type parser interface {
-	// feed handles chunk, whose bytes it may change, and returns how many of them it is done with;
-	// the rest is shorter than a buffer and comes again with more behind it. A non-nil verdict ends
-	// the connection.
-	feed(chunk []byte) (used int, v *verdict)
-	// idle reports whether the stream is between two messages.
-	idle() bool
+func (s *sink) Message(msg []byte) {
+	s.listener.stats.messagesIn.Add(1)
+	s.events.Message(s.conn(), msg)
 }
 
-// verdict is why a parser ends a connection.
-type verdict struct {
-	cause  Cause
-	ending ending
-}
-
-func violation(err error) *verdict {
-	return &verdict{Cause{Origin: OriginLocal, Code: fault.CloseProtocolViolation, Err: err},
-		ending{goodbye: goodbye(fault.CloseProtocolViolation)}}
-}
-
-var (
-	errTooBig = errors.New("message too big")
-	tooBig    = &verdict{Cause{Origin: OriginLocal, Code: fault.CloseTooBig, Err: errTooBig},
-		ending{goodbye: goodbye(fault.CloseTooBig)}}
-)
-
-// reader is the reading side of a connection. It belongs to one goroutine.
-type reader struct {
-	conn    *Conn
-	parser  parser
-	attempt func(fd uintptr) bool // r.try, made once
-	buf     *[readBytes]byte      // nil while nothing is there
-	have    int                   // bytes at the start of buf that wait for more
-	n       int
-	err     error
+// Ping is answered through the queue: a client that pings and does not read is cut for it.
+func (s *sink) Ping(payload []byte) {
+	_ = s.conn().enqueue(item{data: slices.Clone(payload), op: ws.OpPong})
 }
 
 // serve is the life of a connection's goroutine. The bytes in early came before it.
 func (c *Conn) serve(early []byte) {
-	r := &reader{conn: c}
-	r.attempt = r.try
+	limit := c.listener.cfg.MaxMessageBytes
+	var p stream.Parser
 	if c.stream {
-		r.parser = &streamParser{conn: c}
+		p = stream.ELR2((*sink)(c), limit)
 	} else {
-		r.parser = &socketParser{conn: c}
+		p = stream.WebSocket((*sink)(c), stream.Options{Binary: c.codec.Binary(), Limit: limit})
 	}
-	if r.handleEarly(early) {
-		for c.open() && r.next() {
+	r := stream.NewReader(c.raw, p)
+	c.listener.stats.bytesIn.Add(int64(len(early)))
+	end := r.Early(early)
+	for end == nil && c.open() {
+		var n int
+		var err error
+		if n, end, err = r.Next(); err != nil {
+			c.broken(err, r.Between())
 		}
+		c.listener.stats.bytesIn.Add(int64(n))
 	}
-	r.release()
+	if end != nil {
+		c.judge(end)
+	}
+	r.Release()
 	c.events.Closed(c, c.causeNow())
-	r.parser = nil
-	r.linger()
+	c.linger(r)
 }
 
 func (c *Conn) causeNow() Cause {
@@ -80,118 +64,43 @@ func (c *Conn) causeNow() Cause {
 	return c.cause
 }
 
-// try reads what is there. It takes a buffer first, for a read that finds nothing is cheaper than
-// asking before each one; the buffer goes back before the goroutine parks. Waiting before the
-// first read would lose bytes that came earlier: the poller's readiness is reset on entry.
-func (r *reader) try(fd uintptr) bool {
-	if r.buf == nil {
-		r.buf = readBuffers.Get().(*[readBytes]byte)
-	}
-	for {
-		r.n, r.err = syscall.Read(int(fd), r.buf[r.have:])
-		switch {
-		case r.err == syscall.EINTR:
-			continue
-		case r.err == syscall.EAGAIN:
-			if r.have == 0 {
-				r.release()
-			}
-			return false
-		}
-		return true
-	}
-}
-
-func (r *reader) release() {
-	if r.buf != nil {
-		readBuffers.Put(r.buf)
-		r.buf, r.have = nil, 0
-	}
-}
-
-// next reads once and handles what came. It reports whether to go on.
-func (r *reader) next() bool {
-	err := r.conn.raw.Read(r.attempt)
-	if err == nil {
-		err = r.err
-	}
-	if err == nil && r.n <= 0 {
-		err = io.EOF
-	}
-	if err != nil {
-		r.broken(err)
-		return false
-	}
-	r.conn.listener.stats.bytesIn.Add(int64(r.n))
-	return r.handle(r.have + r.n)
-}
-
-// handle feeds the first n bytes of the buffer and keeps what is left.
-func (r *reader) handle(n int) bool {
-	used, v := r.parser.feed(r.buf[:n])
-	if v != nil {
-		r.conn.judge(v)
-		return false
-	}
-	r.have = copy(r.buf[:], r.buf[used:n])
-	if r.have == 0 {
-		r.release()
-	}
-	return true
-}
-
-func (r *reader) handleEarly(early []byte) bool {
-	for len(early) > 0 && r.conn.open() {
-		if r.buf == nil {
-			r.buf = readBuffers.Get().(*[readBytes]byte)
-		}
-		n := copy(r.buf[r.have:], early)
-		early = early[n:]
-		r.conn.listener.stats.bytesIn.Add(int64(n))
-		if !r.handle(r.have + n) {
-			return false
-		}
-	}
-	return true
-}
-
-// broken notes the end of the stream, unless the connection is closing already.
-func (r *reader) broken(err error) {
+// broken notes the end of the stream, unless the connection is closing already. A TCP client says
+// goodbye by ending its stream between two frames.
+func (c *Conn) broken(err error, between bool) {
 	cause := Cause{Origin: OriginBroken, Err: err}
-	if r.conn.stream && err == io.EOF && r.have == 0 && r.parser.idle() {
+	if c.stream && err == io.EOF && between {
 		cause = Cause{Origin: OriginPeer}
 	}
-	r.conn.end(cause, ending{drop: true})
+	c.end(cause, ending{drop: true})
 }
 
-func (c *Conn) judge(v *verdict) {
-	if !c.end(v.cause, v.ending) {
+// judge closes for what the parser found. A client's close frame is answered with its own code.
+func (c *Conn) judge(e *stream.End) {
+	if e.Peer {
+		echo := []byte{}
+		if e.Code != 0 {
+			echo = binary.BigEndian.AppendUint16(echo, e.Code)
+		}
+		c.end(Cause{Origin: OriginPeer, PeerCode: e.Code}, ending{goodbye: echo})
 		return
 	}
-	switch v.cause.Code {
-	case fault.CloseProtocolViolation:
-		c.listener.stats.violations.Add(1)
-	case fault.CloseTooBig:
-		c.listener.stats.tooBig.Add(1)
+	code, count := fault.CloseProtocolViolation, &c.listener.stats.violations
+	if e.TooBig {
+		code, count = fault.CloseTooBig, &c.listener.stats.tooBig
+	}
+	if c.end(Cause{Origin: OriginLocal, Code: code, Err: e.Err}, ending{goodbye: goodbye(code)}) {
+		count.Add(1)
 	}
 }
 
 // linger reads and forgets until the client has gone too, so that bytes which nobody reads do not
 // reset the connection before the client has seen the close frame. Bounded by CloseTimeout.
-func (r *reader) linger() {
-	c := r.conn
+func (c *Conn) linger(r *stream.Reader) {
 	c.mu.Lock()
-	// end has set closeBy; a socket that shut has closed refuses the deadline, and the read.
+	// A socket that shut has closed meanwhile refuses the deadline, and the read.
 	_ = c.sock.SetReadDeadline(c.closeBy)
 	c.mu.Unlock()
-	var err error
-	for err == nil {
-		err = c.raw.Read(r.attempt)
-		if err == nil && (r.err != nil || r.n <= 0) {
-			err = io.EOF
-		}
-		r.release()
-	}
+	err := r.Discard()
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
 		c.shut()
 		return
