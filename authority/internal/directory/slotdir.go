@@ -94,20 +94,16 @@ func (s *slotDir) bury(l life, seq uint64, now instant) {
 }
 
 // announce appends a transition if the user's being online has changed. While rebuilding,
-// offline is held back until all owners have reported (I7).
+// offline is held back until all owners have reported (I7), and online may repeat what an
+// earlier leader had said already: twice is harmless, never is not.
 func (s *slotDir) announce(uid identity.UID, was bool, now instant, fx *Effects) {
 	is := s.routes.byUser[uid] != 0
 	switch {
 	case was == is:
 	case s.rebuilding() && !is:
 		s.hold(uid)
-	case s.rebuilding():
-		if _, held := s.held[uid]; held { // the outside still sees the user online
-			delete(s.held, uid)
-			return
-		}
-		s.emit(uid, true, now, fx)
 	default:
+		delete(s.held, uid)
 		s.emit(uid, is, now, fx)
 	}
 }
