@@ -165,8 +165,14 @@ func (s *Server) JetStreamReady() bool {
 	return s.s.JetStreamIsCurrent()
 }
 
-// JetStreamLeader reports whether this server leads JetStream's meta group.
-func (s *Server) JetStreamLeader() bool { return s.s.JetStreamIsLeader() }
+// JetStreamLeader reports whether this server leads JetStream: alone always, in a cluster as the
+// leader of the meta group.
+func (s *Server) JetStreamLeader() bool {
+	if !s.s.JetStreamIsClustered() {
+		return s.s.JetStreamEnabled()
+	}
+	return s.s.JetStreamIsLeader()
+}
 
 // Shutdown stops the server and waits for its end.
 func (s *Server) Shutdown() {

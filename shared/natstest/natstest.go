@@ -39,17 +39,19 @@ type Servers struct {
 	nodes   []*embedded.Server
 }
 
-// Cluster starts n servers with JetStream and waits until all are in step with a leader.
+// Cluster starts n servers with JetStream and waits until all are in step with a leader. A cluster
+// of one is a single server that can be stopped and started again.
 func Cluster(t testing.TB, n int) *Servers {
 	t.Helper()
 	addrs := freeAddrs(t, 2*n)
 	routes := addrs[n:]
 	c := &Servers{t: t, nodes: make([]*embedded.Server, n)}
 	for i := range n {
-		c.configs = append(c.configs, embedded.Config{
-			Listen: addrs[i], DataDir: t.TempDir(), Name: fmt.Sprintf("server-%d", i+1),
-			Cluster: &embedded.Cluster{Name: "test", Listen: routes[i], Routes: routes},
-		})
+		cfg := embedded.Config{Listen: addrs[i], DataDir: t.TempDir(), Name: fmt.Sprintf("server-%d", i+1)}
+		if n > 1 {
+			cfg.Cluster = &embedded.Cluster{Name: "test", Listen: routes[i], Routes: routes}
+		}
+		c.configs = append(c.configs, cfg)
 	}
 	t.Cleanup(func() {
 		for i := range c.nodes {
