@@ -20,9 +20,10 @@ type NATS struct {
 	addrs   []string
 }
 
-// StartNATS starts n servers (1 or 3) and waits until JetStream has a leader.
-func StartNATS(t testing.TB, n int) *NATS {
+// StartNATS starts the three servers and waits until JetStream has a leader.
+func StartNATS(t testing.TB) *NATS {
 	t.Helper()
+	const n = 3
 	conf, err := filepath.Abs(filepath.Join(root(t), "deploy", "nats", "server.conf"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,8 +37,8 @@ func StartNATS(t testing.TB, n int) *NATS {
 			"SY_NATS_CLUSTER=" + ports[n+i],
 			"SY_NATS_STORE=" + t.TempDir(),
 		}
-		for r := range 3 { // a name that is left over points at the first server
-			env = append(env, fmt.Sprintf("SY_NATS_ROUTE_%d=nats-route://%s", r+1, ports[n+min(r, n-1)]))
+		for r := range n {
+			env = append(env, fmt.Sprintf("SY_NATS_ROUTE_%d=nats-route://%s", r+1, ports[n+r]))
 		}
 		for _, user := range natsUsers {
 			env = append(env, fmt.Sprintf("SY_%s_PASSWORD=%s", strings.ToUpper(user), password(user)))

@@ -14,11 +14,10 @@ import (
 // AdminToken is the admin token of every suite of the lab.
 const AdminToken = "lab-admin-token-0123456789-0123456789"
 
-// Options choose what a suite consists of. Zero fields mean one process each, two gateways and
-// three NATS servers.
+// Options choose what a suite consists of. Zero fields mean one process each, and two gateways.
 type Options struct {
-	NATSServers, Authorities, Gateways, Ticketings int
-	Env                                            []string // for every service, over the lab's own
+	Authorities, Gateways, Ticketings int
+	Env                               []string // for every service, over the lab's own
 }
 
 // Suite is Switchyard as separate processes against a separate NATS cluster.
@@ -48,11 +47,10 @@ func StartSuite(t testing.TB, o Options) *Suite {
 			*v = d
 		}
 	}
-	def(&o.NATSServers, 3)
 	def(&o.Authorities, 1)
 	def(&o.Gateways, 2)
 	def(&o.Ticketings, 1)
-	s := &Suite{t: t, NATS: StartNATS(t, o.NATSServers)}
+	s := &Suite{t: t, NATS: StartNATS(t)}
 	for range o.Authorities {
 		s.Authorities = append(s.Authorities, s.service("authority", "AUTHORITY", o.Env))
 	}
