@@ -83,7 +83,7 @@ func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
 		s.host.stats.duplicates.Add(1)
 		return owner.Queued
 	}
-	if err := s.conn.SendPrepared(prepare(m, s.conn.Codec()), s.pushSeq+1); err != nil {
+	if err := s.conn.SendPrepared(m.Prepared(s.conn.Codec()), s.pushSeq+1); err != nil {
 		if errors.Is(err, transport.ErrOverflow) {
 			s.host.stats.overflows.Add(1)
 			return owner.Overflow
@@ -99,10 +99,6 @@ func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
 		s.awaitLocked(ackWait{s.pushSeq, m.AckUntil, acked})
 	}
 	return queued(acked)
-}
-
-func prepare(m *owner.Message, c frame.Codec) *frame.Prepared {
-	return frame.Prepare(c, m.Route, m.Payload, m.Base64, m.Ack)
 }
 
 func queued(acked func()) owner.Status {
