@@ -86,6 +86,9 @@ func (r *run) begin() error {
 	return nil
 }
 
+// gone reports whether the connection has closed meanwhile.
+func (r *run) gone() bool { return r.deps.Registry.State(r.entry) == registry.Gone }
+
 // register opens a candidate, under a sequence of its own.
 func (r *run) register(ctx context.Context) error {
 	rec, ok := r.deps.Registry.Stamp(r.entry)
@@ -101,6 +104,9 @@ func (r *run) register(ctx context.Context) error {
 }
 
 func (r *run) redeem(ctx context.Context) error {
+	if r.gone() {
+		return session.ErrClosed
+	}
 	r.redeeming = true
 	reconnect, err := r.deps.Ledger.Redeem(ctx, r.attempt.Ticket, r.entry.ID, r.entry.Device)
 	if errors.Is(err, ErrUsed) {
@@ -115,6 +121,9 @@ func (r *run) redeem(ctx context.Context) error {
 func (r *run) commit(ctx context.Context) error {
 	conflicts := r.registration.Conflicts
 	for range r.cfg.MaxCommits {
+		if r.gone() { // nobody is closed for a client that has left
+			return session.ErrClosed
+		}
 		r.evict(ctx, conflicts)
 		// From here on pushes may come for the route, before this process hears that it is there.
 		if !r.deps.Registry.MarkCommitting(r.entry, firstSeq) {
