@@ -2,11 +2,16 @@ package client
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
-	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/gateway/internal/frame"
+	"github.com/switchyard-io/switchyard/gateway/internal/stream"
+	"github.com/switchyard-io/switchyard/shared/fault"
 )
 
 // Subprotocol is the form of the frames.
@@ -14,13 +19,21 @@ type Subprotocol string
 
 // The subprotocols.
 const (
-	JSON Subprotocol = "switchyard.v1.json" // the default
-	ELR2 Subprotocol = "elura.v2"
+	JSON Subprotocol = frame.SubprotocolJSON // the default
+	ELR2 Subprotocol = frame.SubprotocolELR2
+)
+
+// Bounds of a client.
+const (
+	maxPending        = 4096             // requests without an answer; more are refused with QUEUE_FULL
+	defaultMaxMessage = 4 << 20          // bytes
+	writeTimeout      = 10 * time.Second // for one message; a socket that takes longer is closed
+	goodbyeTimeout    = 2 * time.Second  // from Close to the end, if the gateway does not answer
 )
 
 // Options of Dial. The zero value will do.
 type Options struct {
-	Subprotocol Subprotocol // default JSON
+	Subprotocol Subprotocol // default JSON; tcp:// is always ELR2
 	Origin      string      // Origin header; empty: none
 	LocalAddr   net.IP      // address to dial from; nil: the system's choice
 	NoAck       bool        // do not acknowledge pushes that ask for it; see Ack
@@ -29,7 +42,7 @@ type Options struct {
 
 	OnPush    func(*Client, Push)    // a push with a route other than 4
 	OnControl func(*Client, Control) // session control, before the close
-	OnClose   func(*Client, error)   // once, the last call; the error is a *CloseError or of the network
+	OnClose   func(*Client, error)   // once, the last call; a *CloseError, ErrClosed or a network error
 }
 
 // Push is one push. Its payload is valid only during the callback.
@@ -41,54 +54,6 @@ type Push struct {
 	Ack     bool // the sender waits for an acknowledgement
 }
 
-// Control is a session control push.
-type Control struct {
-	Action       string `json:"action"`
-	Reason       string `json:"reason"`
-	Reconnect    bool   `json:"reconnect"`
-	RetryAfterMS int64  `json:"retry_after_ms"`
-}
-
-// Device is what a client may say of itself.
-type Device struct {
-	ID   string `json:"id,omitempty"`
-	Flag string `json:"flag,omitempty"`
-}
-
-// Login is an authenticate request.
-type Login struct {
-	Ticket    string  `json:"ticket"`
-	Device    *Device `json:"device,omitempty"`
-	Resumable *bool   `json:"resumable,omitempty"`
-	Resume    *Resume `json:"resume,omitempty"`
-}
-
-// Resume names the session to go on with.
-type Resume struct {
-	SessionID string `json:"session_id"`
-	LastSeq   uint32 `json:"last_seq"`
-}
-
-// Session is the answer to an authenticate request. With ELR2 the identity has numbers on the
-// wire; here both forms read the same.
-type Session struct {
-	SessionID         string            `json:"session_id"`
-	Identity          identity.Identity `json:"identity"`
-	Reconnect         Reconnect         `json:"reconnect"`
-	HeartbeatInterval time.Duration     `json:"-"`
-	IdleTimeout       time.Duration     `json:"-"`
-	GatewayID         string            `json:"gateway_id"`
-	Resumed           bool              `json:"resumed"`
-	Replayed          int               `json:"replayed"`
-	Raw               json.RawMessage   `json:"-"` // the payload as it came
-}
-
-// Reconnect is a reconnect ticket and its life.
-type Reconnect struct {
-	Ticket           string `json:"ticket"`
-	ExpiresInSeconds int    `json:"expires_in_seconds"`
-}
-
 // Reply is the answer to a request.
 type Reply struct {
 	Seq     uint32
@@ -97,40 +62,163 @@ type Reply struct {
 }
 
 // Client is one connection to a gateway.
-type Client struct{}
+type Client struct {
+	opts   Options
+	codec  frame.Codec
+	stream bool // raw TCP
+	sock   *net.TCPConn
+	raw    syscall.RawConn
+	last   atomic.Uint32
+	closed atomic.Bool
 
-// Dial connects. The URL is ws://host:port/path, or tcp://host:port for the raw ELR2 listener.
-// No goroutine outlives the client: Close, and OnClose tells when it is gone.
-func Dial(ctx context.Context, url string, o Options) (*Client, error) { return nil, nil }
+	sending sync.Mutex // one message after the other; never held together with mu
 
-// Authenticate logs in, and starts heartbeats.
-func (c *Client) Authenticate(ctx context.Context, l Login) (*Session, error) { return nil, nil }
+	mu       sync.Mutex
+	nextID   uint64
+	pending  map[uint64]func(Reply, error)
+	ended    error // not nil: pending takes no more
+	interval time.Duration
+	beats    *time.Timer
+}
 
 // Request sends a request and waits for its answer: a *fault.Error when it is an error frame.
+// A payload that is not JSON travels as bytes.
 func (c *Client) Request(ctx context.Context, route uint32, payload []byte) (Reply, error) {
-	return Reply{}, nil
+	type outcome struct {
+		reply Reply
+		err   error
+	}
+	answer := make(chan outcome, 1)
+	id, err := c.start(route, payload, func(r Reply, err error) {
+		r.Payload = append([]byte(nil), r.Payload...)
+		answer <- outcome{r, err}
+	})
+	if err != nil {
+		return Reply{}, err
+	}
+	select {
+	case o := <-answer:
+		return o.reply, o.err
+	case <-ctx.Done():
+		c.mu.Lock()
+		delete(c.pending, id)
+		c.mu.Unlock()
+		return Reply{}, ctx.Err()
+	}
 }
 
 // Go sends a request; done is called once, from the reading goroutine, with its answer, or with
-// the error that ended the connection. The reply is valid only during the call.
-func (c *Client) Go(route uint32, payload []byte, done func(Reply, error)) error { return nil }
+// the error that ended the connection. The reply is valid only during the call. When Go returns
+// an error, done is not called.
+func (c *Client) Go(route uint32, payload []byte, done func(Reply, error)) error {
+	_, err := c.start(route, payload, done)
+	return err
+}
 
-// Ack acknowledges pushes by their sequence numbers (JSON only).
-func (c *Client) Ack(seqs ...uint32) error { return nil }
+func (c *Client) start(route uint32, payload []byte, done func(Reply, error)) (uint64, error) {
+	c.mu.Lock()
+	if c.ended != nil {
+		defer c.mu.Unlock()
+		return 0, c.ended
+	}
+	if len(c.pending) >= maxPending {
+		defer c.mu.Unlock()
+		return 0, fault.ErrQueueFull
+	}
+	if c.pending == nil {
+		c.pending = make(map[uint64]func(Reply, error), 1)
+	}
+	c.nextID++
+	id := c.nextID
+	c.pending[id] = done
+	c.mu.Unlock()
+	f := frame.Frame{Kind: frame.KindRequest, Route: route, ID: id, Payload: payload}
+	f.Base64 = c.codec == frame.JSON && len(payload) > 0 && !frame.IsJSON(payload)
+	if err := c.send(f); err != nil {
+		c.mu.Lock()
+		_, waiting := c.pending[id]
+		delete(c.pending, id)
+		c.mu.Unlock()
+		if waiting { // else done has been told already
+			return 0, err
+		}
+	}
+	return id, nil
+}
 
-// JoinGroup and LeaveGroup change this session's membership.
-func (c *Client) JoinGroup(ctx context.Context, group string) error { return nil }
-
-// LeaveGroup ends a membership.
-func (c *Client) LeaveGroup(ctx context.Context, group string) error { return nil }
-
-// Renew trades the current reconnect ticket for a new one.
-func (c *Client) Renew(ctx context.Context, current string) (Reconnect, error) {
-	return Reconnect{}, nil
+// notify sends a request whose answer is of no interest.
+func (c *Client) notify(route uint32, payload []byte) error {
+	c.mu.Lock()
+	c.nextID++
+	id := c.nextID
+	c.mu.Unlock()
+	return c.send(frame.Frame{Kind: frame.KindRequest, Route: route, ID: id, Payload: payload})
 }
 
 // LastSeq is the highest push sequence seen.
-func (c *Client) LastSeq() uint32 { return 0 }
+func (c *Client) LastSeq() uint32 { return c.last.Load() }
 
-// Close says goodbye and closes the socket. Idempotent.
-func (c *Client) Close() error { return nil }
+// Close says goodbye and closes the socket, at the latest when the gateway has not answered for
+// two seconds. It does not wait; OnClose tells. Idempotent.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	err := c.sendGoodbye(1000)
+	_ = c.sock.SetReadDeadline(time.Now().Add(goodbyeTimeout))
+	return err
+}
+
+// Abort breaks the connection without a goodbye, as a lost network would.
+func (c *Client) Abort() {
+	c.closed.Store(true)
+	_ = c.sock.SetLinger(0)
+	_ = c.sock.Close()
+}
+
+// run is the client's one goroutine.
+func (c *Client) run(early []byte) {
+	var p stream.Parser
+	limit := c.opts.MaxMessage
+	if c.stream {
+		p = stream.ELR2((*sink)(c), limit)
+	} else {
+		p = stream.WebSocket((*sink)(c), stream.Options{Client: true, Binary: c.codec.Binary(), Limit: limit})
+	}
+	r := stream.NewReader(c.raw, p)
+	end := r.Early(early)
+	var err error
+	for end == nil && err == nil {
+		_, end, err = r.Next()
+	}
+	r.Release()
+	c.finish(end, err)
+}
+
+// finish tells everybody why it is over, and closes the socket.
+func (c *Client) finish(end *stream.End, err error) {
+	switch {
+	case c.closed.Swap(true):
+		err = ErrClosed
+	case end != nil && end.Peer:
+		err = &CloseError{Code: fault.CloseCode(end.Code), Reason: end.Reason}
+		_ = c.sendGoodbye(end.Code)
+	case end != nil:
+		err = errors.Join(ErrProtocol, end.Err)
+		_ = c.sendGoodbye(1002)
+	}
+	_ = c.sock.Close()
+	c.mu.Lock()
+	pending := c.pending
+	c.pending, c.ended = nil, err
+	if c.beats != nil {
+		c.beats.Stop()
+	}
+	c.mu.Unlock()
+	for _, done := range pending {
+		done(Reply{}, err)
+	}
+	if c.opts.OnClose != nil {
+		c.opts.OnClose(c, err)
+	}
+}
