@@ -24,8 +24,8 @@ const (
 
 const defaultTimeout = 5 * time.Second
 
-// errUsage marks errors of the command line itself.
-var errUsage = errors.New("usage")
+// ErrUsage marks errors of the command line or of the configuration: exit code 2.
+var ErrUsage = errors.New("usage")
 
 // tool is what all commands share: the global flags and where to write.
 type tool struct {
@@ -49,7 +49,7 @@ func Root() *cobra.Command {
 	}
 	root.PersistentFlags().BoolVar(&t.json, "json", false, "print JSON")
 	root.PersistentFlags().DurationVar(&t.timeout, "timeout", defaultTimeout, "how long to wait for the answer")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) })
 	root.AddCommand(t.ticket(), t.who(), t.push(), t.kick(), t.slots(), t.nodes(), t.drain())
 	return root
 }
@@ -66,7 +66,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 	} else {
 		_, _ = fmt.Fprintf(stderr, "switchyard: %v\n", err)
 	}
-	if errors.Is(err, errUsage) {
+	if errors.Is(err, ErrUsage) {
 		return exitUsage
 	}
 	return exitFailed
@@ -76,7 +76,7 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, a []string) error {
 		if err := check(c, a); err != nil {
-			return fmt.Errorf("%w: %w", errUsage, err)
+			return fmt.Errorf("%w: %w", ErrUsage, err)
 		}
 		return nil
 	}

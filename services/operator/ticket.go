@@ -27,7 +27,7 @@ func (t *tool) ticket() *cobra.Command {
 			if device != "" || flag != "" || level != "" {
 				lvl, err := identity.ParseLevel(level)
 				if err != nil {
-					return fmt.Errorf("%w: %w", errUsage, err)
+					return fmt.Errorf("%w: %w", ErrUsage, err)
 				}
 				req.Device = &identity.Device{ID: device, Flag: flag, Level: lvl}
 			}
@@ -59,7 +59,7 @@ func identityOf(uid identity.UID, account string, generation int64) identity.Ide
 func parseUID(s string) (identity.UID, error) {
 	uid, err := identity.ParseUID(s)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", errUsage, err)
+		return "", fmt.Errorf("%w: %w", ErrUsage, err)
 	}
 	return uid, nil
 }
@@ -81,7 +81,7 @@ func parseSessions(list []string) ([]identity.SessionID, error) {
 	for _, s := range list {
 		id, err := identity.ParseSessionID(s)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errUsage, err)
+			return nil, fmt.Errorf("%w: %w", ErrUsage, err)
 		}
 		out = append(out, id)
 	}

@@ -82,7 +82,7 @@ func (t *tool) push() *cobra.Command {
 				return err
 			}
 			if err := req.Validate(); err != nil {
-				return fmt.Errorf("%w: %w", errUsage, err)
+				return fmt.Errorf("%w: %w", ErrUsage, err)
 			}
 			if wait := time.Duration(req.AckTimeoutMS)*time.Millisecond + defaultTimeout; req.Ack && !c.Flags().Changed("timeout") {
 				t.timeout = max(t.timeout, wait)
@@ -116,7 +116,7 @@ func pushPayload(req *api.PushRequest, isJSON bool, payload string, isText bool,
 	}
 	if isJSON {
 		if !json.Valid([]byte(payload)) {
-			return fmt.Errorf("%w: --payload is no JSON value (use --text for anything else)", errUsage)
+			return fmt.Errorf("%w: --payload is no JSON value (use --text for anything else)", ErrUsage)
 		}
 		req.Payload = json.RawMessage(payload)
 	}
@@ -175,7 +175,7 @@ func (t *tool) kick() *cobra.Command {
 				}
 			}
 			if err := req.Validate(); err != nil {
-				return fmt.Errorf("%w: %w", errUsage, err)
+				return fmt.Errorf("%w: %w", ErrUsage, err)
 			}
 			var reply api.KickReply
 			if err := t.call(c.Context(), subject.Kick, req, &reply); err != nil {
