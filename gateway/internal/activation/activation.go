@@ -142,5 +142,19 @@ func (a *Activation) Renew(ctx context.Context, s *session.Session, token string
 	if c.Purpose != ticket.Reconnect || c.Identity != g.Identity || c.Lineage != g.Lineage {
 		return session.Reconnect{}, fault.ErrUnauthenticated
 	}
-	return a.deps.Ledger.Redeem(ctx, token, s.ID(), s.Device())
+	// The redeemer is made up for this renew, it is not the session: the ledger answers a repeat of
+	// one redeemer alike, and the ticket with which this very session logged in, or which it has
+	// renewed before, is spent (I5).
+	redeemer := identity.NewSessionID(s.ID().HashSlot())
+	next, err := a.deps.Ledger.Redeem(ctx, token, redeemer, s.Device())
+	if err == nil || errors.Is(err, ErrUsed) {
+		return next, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ReleaseTimeout)
+	defer cancel()
+	if rerr := a.deps.Ledger.Release(ctx, c.ID, redeemer); rerr != nil {
+		a.stats.spent.Add(1)
+		return session.Reconnect{}, fault.Wrap(fault.Unauthenticated, fault.ErrUnauthenticated.Message, errors.Join(err, rerr))
+	}
+	return session.Reconnect{}, err
 }

@@ -296,5 +296,35 @@ func TestRenew(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 		w.expect(t, "redeem")
+		w.redeem = func() error { return fault.ErrUnavailable }
+		if _, err := w.act.Renew(t.Context(), w.session, "x"); !errors.Is(err, fault.ErrUnavailable) {
+			t.Error(err)
+		}
+		w.expect(t, "redeem release:j2") // a renew that failed consumes nothing
+		w.redeem = func() error { return activation.ErrUsed }
+		if _, err := w.act.Renew(t.Context(), w.session, "x"); !errors.Is(err, activation.ErrUsed) {
+			t.Error(err)
+		}
+		w.expect(t, "redeem")
+	})
+}
+
+// TestI5_RenewIsNoRepeatOfTheLogin: to the ledger a renew is another redeemer than the session,
+// else the ticket that logged it in would be good for one more.
+func TestI5_RenewIsNoRepeatOfTheLogin(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.login()
+		w.verify = func() (ticket.Claims, error) {
+			return ticket.Claims{ID: "j2", Purpose: ticket.Reconnect, Identity: alice, Lineage: w.session.ID()}, nil
+		}
+		w.redeemers = nil
+		for range 2 {
+			if _, err := w.act.Renew(t.Context(), w.session, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := w.redeemers[0], w.redeemers[1]; a == b || a == w.session.ID() || b == w.session.ID() {
+			t.Fatalf("redeemers %s, %s of session %s", a, b, w.session.ID())
+		}
 	})
 }

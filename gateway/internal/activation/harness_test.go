@@ -37,6 +37,7 @@ type world struct {
 	last      []byte // what was written last
 	confirmed []identity.SessionID
 	registers []uint64 // sequences
+	redeemers []identity.SessionID
 
 	// What the fakes answer; nil is success.
 	verify    func() (ticket.Claims, error)
@@ -157,8 +158,11 @@ func (w *world) Activated(context.Context, presence.Registration) error {
 	return nil
 }
 
-func (w *world) Redeem(context.Context, string, identity.SessionID, identity.Device) (session.Reconnect, error) {
+func (w *world) Redeem(_ context.Context, _ string, id identity.SessionID, _ identity.Device) (session.Reconnect, error) {
 	w.note("redeem")
+	w.mu.Lock()
+	w.redeemers = append(w.redeemers, id)
+	w.mu.Unlock()
 	if w.redeem != nil {
 		return session.Reconnect{}, w.redeem()
 	}
