@@ -37,6 +37,8 @@ const (
 	adminReadTimeout  = 5 * time.Second
 	adminWriteTimeout = 30 * time.Second // a scrape of /metrics
 	undrainTimeout    = 5 * time.Second
+	unreadyTimeout    = 500 * time.Millisecond
+	unreadyPoll       = time.Millisecond
 )
 
 // ErrAdminConfig is wrapped by the errors of NewAdmin.
@@ -220,8 +222,19 @@ func (a *Admin) choose(node string) []Service {
 	return out
 }
 
-func (a *Admin) drain(w http.ResponseWriter, _ *http.Request, chosen []Service) {
+// drain answers at once, but not before /readyz is red, so that who asked can rely on it.
+func (a *Admin) drain(w http.ResponseWriter, r *http.Request, chosen []Service) {
 	a.drains.begin(chosen)
+	ctx, cancel := context.WithTimeout(r.Context(), unreadyTimeout)
+	defer cancel()
+	poll := time.NewTicker(unreadyPoll)
+	defer poll.Stop()
+	for a.Ready() == nil && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
 	w.WriteHeader(http.StatusAccepted)
 }
 

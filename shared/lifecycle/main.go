@@ -119,6 +119,9 @@ func (c command) run(ctx context.Context) int {
 		return c.refuse(err)
 	}
 	service, admin, err := c.build(ctx, Env{Service: c.name, Log: log, Telemetry: tel, AdminToken: settings.AdminToken})
+	if err == nil {
+		err = admin.Validate()
+	}
 	if err != nil {
 		return c.refuse(errors.Join(err, shutdown(tel)))
 	}
