@@ -82,6 +82,12 @@ func (w *Worldrouter) open(ctx context.Context) (*running, error) {
 		conns.Close()
 		return nil, errors.Join(err, r.observed.Unregister())
 	}
+	// Ready means that what others may ask for is there, at the server.
+	if err := conns.Data.FlushTimeout(natsconn.DefaultTimeout); err != nil {
+		err = errors.Join(fmt.Errorf("flushing subscriptions: %w", err), r.micro.Stop(), r.observed.Unregister())
+		conns.Close()
+		return nil, err
+	}
 	r.announcer = membership.NewAnnouncer(conns.Control, w.node, func(b *wirepb.Beacon) { b.State = w.State() })
 	announce, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

@@ -90,25 +90,35 @@ func (d *drains) end(id string, run *drainRun) {
 	close(run.done)
 }
 
-// undo cancels the drains of services, waits for them, and undrains.
+// undo cancels the drains of services, waits for them, and undrains in the order of the start.
+// All are cancelled before the first wait: one's turn may come only after another's end.
 func (d *drains) undo(ctx context.Context, services []Service) error {
-	for _, s := range services {
-		d.mu.Lock()
-		run := d.running[s.Node().Boot]
-		d.mu.Unlock()
-		if run != nil {
-			run.cancel()
-			select {
-			case <-run.done:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+	for _, run := range d.cancel(services) {
+		select {
+		case <-run.done:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
+	}
+	for _, s := range services {
 		if err := s.Undrain(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (d *drains) cancel(services []Service) []*drainRun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var runs []*drainRun
+	for _, s := range services {
+		if run := d.running[s.Node().Boot]; run != nil {
+			run.cancel()
+			runs = append(runs, run)
+		}
+	}
+	return runs
 }
 
 // stop cancels all drains and waits for them.

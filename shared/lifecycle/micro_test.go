@@ -28,6 +28,9 @@ func TestMicroIsVisible(t *testing.T) {
 	if err := m.AddEndpoint("push", micro.HandlerFunc(func(r micro.Request) { _ = r.Respond(r.Data()) }), micro.WithEndpointSubject("test.push")); err != nil {
 		t.Fatal(err)
 	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	reply, err := asker.Request("$SRV.INFO.authority", nil, 5*time.Second)
 	if err != nil {
 		t.Fatal(err)
