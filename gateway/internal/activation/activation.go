@@ -13,9 +13,10 @@ import (
 	"github.com/switchyard-io/switchyard/shared/ticket"
 )
 
-// Verifier checks a ticket without a call; *ticket.Verifier is one.
+// Verifier checks a ticket. It makes no call, but may wait for keys that are newer than those at
+// hand.
 type Verifier interface {
-	Verify(token string, now time.Time) (ticket.Claims, error)
+	Verify(ctx context.Context, token string) (ticket.Claims, error)
 }
 
 // Ledger uses tickets up. Both calls may be repeated.
@@ -94,17 +95,16 @@ func (a *Activation) admit(ctx context.Context, at *session.Attempt) error {
 	if a.draining.Load() {
 		return fault.ErrUnavailable
 	}
+	r, err := a.prepare(ctx, at) // a forged ticket takes nobody's turn
+	if err != nil {
+		return err
+	}
 	select {
 	case a.slots <- struct{}{}:
 	case <-ctx.Done():
 		return fault.From(ctx.Err())
 	}
 	defer func() { <-a.slots }()
-
-	r, err := a.prepare(at)
-	if err != nil {
-		return err
-	}
 	err = r.steps(ctx)
 	if err == nil {
 		return nil
@@ -113,8 +113,8 @@ func (a *Activation) admit(ctx context.Context, at *session.Attempt) error {
 }
 
 // prepare is what is decided without any call: the ticket, the identity, the device.
-func (a *Activation) prepare(at *session.Attempt) (*run, error) {
-	claims, err := a.deps.Verifier.Verify(at.Ticket, time.Now())
+func (a *Activation) prepare(ctx context.Context, at *session.Attempt) (*run, error) {
+	claims, err := a.deps.Verifier.Verify(ctx, at.Ticket)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (a *Activation) Renew(ctx context.Context, s *session.Session, token string
 	if g == nil {
 		return session.Reconnect{}, fault.ErrUnauthenticated
 	}
-	c, err := a.deps.Verifier.Verify(token, time.Now())
+	c, err := a.deps.Verifier.Verify(ctx, token)
 	if err != nil {
 		return session.Reconnect{}, err
 	}

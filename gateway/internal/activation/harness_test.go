@@ -118,7 +118,7 @@ func (w *world) errorCode(t *testing.T) fault.Code {
 	return b.Code
 }
 
-func (w *world) Verify(string, time.Time) (ticket.Claims, error) {
+func (w *world) Verify(context.Context, string) (ticket.Claims, error) {
 	if w.verify != nil {
 		return w.verify()
 	}

@@ -1,0 +1,24 @@
+// Command gateway runs one gateway against the NATS of NATS_URL.
+package main
+
+import (
+	"context"
+
+	"github.com/switchyard-io/switchyard/gateway"
+	"github.com/switchyard-io/switchyard/shared/lifecycle"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
+)
+
+func main() {
+	var cfg gateway.Config
+	var nats natsconn.Config
+	lifecycle.Main(lifecycle.Gateway, func(_ context.Context, env lifecycle.Env) (lifecycle.Service, lifecycle.AdminConfig, error) {
+		admin := lifecycle.AdminConfig{Listen: cfg.AdminListen, Token: env.AdminToken, DrainTimeout: cfg.DrainTimeout}
+		node, tel, err := env.Node(cfg.ID)
+		if err != nil {
+			return nil, admin, err
+		}
+		g, err := gateway.New(cfg, node, nats, tel, env.Log)
+		return g, admin, err
+	}, &cfg, &nats)
+}
