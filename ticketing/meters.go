@@ -3,10 +3,11 @@ package ticketing
 import (
 	"context"
 
-	"github.com/switchyard-io/switchyard/shared/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/switchyard-io/switchyard/shared/telemetry"
 )
 
 const scope = "github.com/switchyard-io/switchyard/ticketing"

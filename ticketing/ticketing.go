@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/membership"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
@@ -18,7 +20,6 @@ import (
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 	"github.com/switchyard-io/switchyard/ticketing/internal/keys"
 	"github.com/switchyard-io/switchyard/ticketing/internal/ledger"
-	"go.opentelemetry.io/otel/metric"
 )
 
 const stopPoll = 5 * time.Millisecond

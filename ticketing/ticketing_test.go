@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
@@ -23,7 +25,6 @@ import (
 	"github.com/switchyard-io/switchyard/shared/telemetry"
 	"github.com/switchyard-io/switchyard/shared/ticket"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

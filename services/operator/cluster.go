@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/subject"
 )

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kelseyhightower/envconfig"
 	"github.com/spf13/cobra"
+
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
 

@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/subject"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

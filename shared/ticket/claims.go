@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 )
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 )
 

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

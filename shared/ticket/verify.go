@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 )
 

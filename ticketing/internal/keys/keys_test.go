@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/ticket"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

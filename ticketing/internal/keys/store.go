@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/switchyard-io/switchyard/shared/subject"
 	"github.com/switchyard-io/switchyard/shared/ticket"
 )

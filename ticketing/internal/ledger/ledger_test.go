@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/switchyard-io/switchyard/shared/identity"
 	"go.uber.org/goleak"
+
+	"github.com/switchyard-io/switchyard/shared/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
