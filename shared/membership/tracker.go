@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 }
 
 const (
-	tickEvery = 100 * time.Millisecond
+	tickEvery = 50 * time.Millisecond
 	// pauseAfter is a gap between two ticks that shows that this process was paused.
 	pauseAfter   = time.Second
 	beaconQueue  = 8192
