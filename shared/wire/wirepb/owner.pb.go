@@ -370,7 +370,9 @@ func (x *OwnerPushReply) GetResults() []*OwnerPushResult {
 	return nil
 }
 
-// GroupPush is published to a group; each gateway with members writes it to them.
+// GroupPush is published to a group; each gateway with members writes it to them. When no gateway
+// has members, the NATS server itself answers "no responders" (an empty message with status 503)
+// on the reply subject: that is no end, the syncs are answered all the same.
 type GroupPush struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sender's number, repeated in GroupSync.
