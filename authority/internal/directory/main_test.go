@@ -39,8 +39,8 @@ func usersIn(h slot.Hash, n int) []identity.UID {
 
 // sessionID returns the n-th session of a hash slot.
 func sessionID(h slot.Hash, n int) (id identity.SessionID) {
-	binary.BigEndian.PutUint64(id[:], uint64(n))
-	id[6] |= 0x70
+	binary.BigEndian.PutUint32(id[:], uint32(n))
+	id[6] = 0x70
 	id[15] = uint8(h)
 	return id
 }
