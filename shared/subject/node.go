@@ -26,6 +26,9 @@ func Authority(node, boot string, op AuthorityOp) string {
 	return Prefix + "authority." + node + "." + boot + "." + string(op)
 }
 
+// AuthorityAll is what one life of an authority node subscribes to.
+func AuthorityAll(node, boot string) string { return Prefix + "authority." + node + "." + boot + ".*" }
+
 // ParseAuthority takes apart what Authority makes.
 func ParseAuthority(s string) (node, boot string, op AuthorityOp, ok bool) {
 	node, boot, tail, ok := nodeParts(s, Prefix+"authority.")

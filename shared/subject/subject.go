@@ -72,6 +72,7 @@ const (
 	HeaderMarker      = "Nats-Marker-Reason"
 	HeaderMsgID       = "Nats-Msg-Id"
 	HeaderTraceparent = "traceparent"
+	HeaderTracestate  = "tracestate"
 )
 
 // SlotOp is a call to the leader of one user's hash slot.
@@ -88,6 +89,9 @@ const (
 func Slot(h slot.Hash, op SlotOp) string {
 	return Prefix + "slot." + strconv.Itoa(int(h)) + "." + string(op)
 }
+
+// SlotAll is what the leader of h subscribes to: all calls about users of the hash slot, in order.
+func SlotAll(h slot.Hash) string { return Prefix + "slot." + strconv.Itoa(int(h)) + ".>" }
 
 // ParseSlot takes apart what Slot makes.
 func ParseSlot(s string) (slot.Hash, SlotOp, bool) {
