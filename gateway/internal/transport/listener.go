@@ -41,7 +41,7 @@ type Listener struct {
 	stats   counters
 
 	failed  chan error
-	conns   sync.WaitGroup // goroutines of connections
+	conns   sync.WaitGroup // admitted connections, and goroutines of slow ones
 	loops   sync.WaitGroup // accept loops
 	writers sync.WaitGroup
 
@@ -167,6 +167,7 @@ func (l *Listener) admit(ip netip.Addr) *fault.Error {
 	default:
 		l.perIP[ip]++
 		l.count++
+		l.conns.Add(1) // under the lock, so never after Stop has begun to wait
 	}
 	l.mu.Unlock()
 	if refusal != nil {
@@ -177,8 +178,9 @@ func (l *Listener) admit(ip netip.Addr) *fault.Error {
 
 var errPerIP = fault.New(fault.RateLimited, "too many connections from this address")
 
-// release gives back what admit reserved.
+// release gives back what admit reserved, when nothing came of it.
 func (l *Listener) release(ip netip.Addr) {
+	defer l.conns.Done()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.releaseLocked(ip)
@@ -207,15 +209,10 @@ func (l *Listener) open(sock *net.TCPConn, ip netip.Addr, codec frame.Codec, str
 	}
 	l.head = c
 	stopping := l.stopping
-	if !stopping { // Stop waits for conns only after it has set stopping
-		l.conns.Add(1)
-	}
 	l.mu.Unlock()
 	l.stats.accepted.Add(1)
-	if stopping {
-		c.shut()
-		c.events.Closed(c, c.causeNow())
-		return net.ErrClosed
+	if stopping { // Stop may not have seen it
+		c.Close(fault.CloseDraining)
 	}
 	go func() {
 		defer l.conns.Done()
