@@ -87,6 +87,9 @@ func inBubble(t *testing.T, test func(t *testing.T, k *Keyring, source *ticketin
 	})
 }
 
+// pass lets the bubble's time go by.
+func pass(d time.Duration) { <-time.After(d) }
+
 func has(k *Keyring, id string) bool {
 	_, ok := k.keys.Load().Key(id)
 	return ok
@@ -99,19 +102,19 @@ func TestRunFetchesAtOnceAndAgain(t *testing.T) {
 			t.Fatal("ready without keys")
 		}
 		source.publish("one")
-		time.Sleep(200 * time.Millisecond) // RetryInterval, in the bubble's time
+		pass(200 * time.Millisecond) // RetryInterval
 		synctest.Wait()
 		if err := k.Check(); err != nil || !has(k, "one") {
 			t.Fatalf("no keys after a retry: %v", err)
 		}
 		source.publish("two", "one")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		synctest.Wait()
 		if !has(k, "two") {
 			t.Fatal("no new keys after the interval")
 		}
 		source.publish("two")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		synctest.Wait()
 		if has(k, "one") {
 			t.Fatal("a withdrawn key is still good")
@@ -122,9 +125,9 @@ func TestRunFetchesAtOnceAndAgain(t *testing.T) {
 func TestKnownKeysOutliveTicketing(t *testing.T) {
 	inBubble(t, func(t *testing.T, k *Keyring, source *ticketing) {
 		source.publish("one")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		source.ids.Store(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		if _, ok := k.Key("one"); !ok || k.Check() != nil {
 			t.Fatal("a known key was lost")
@@ -138,7 +141,7 @@ func TestKnownKeysOutliveTicketing(t *testing.T) {
 func TestAMissFetchesButRarely(t *testing.T) {
 	inBubble(t, func(t *testing.T, k *Keyring, source *ticketing) {
 		source.publish("one")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		before := source.calls.Load()
 		source.publish("two")
@@ -151,7 +154,7 @@ func TestAMissFetchesButRarely(t *testing.T) {
 		}
 		for range 3000 { // forged tickets for three seconds
 			k.Key("forged")
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
 		if n := source.calls.Load() - before; n > 5 {
 			t.Fatalf("%d fetches in three seconds", n)
@@ -162,7 +165,7 @@ func TestAMissFetchesButRarely(t *testing.T) {
 func TestRefreshWaitsForNewKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, k *Keyring, source *ticketing) {
 		source.publish("one")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		source.publish("two")
 		if err := k.Refresh(t.Context()); err != nil || !has(k, "two") {

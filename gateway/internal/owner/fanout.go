@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard-io/switchyard/shared/subject"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )

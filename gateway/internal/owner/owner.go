@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -34,7 +35,7 @@ func TestStopTakesNothingMore(t *testing.T) {
 		subject.Owner("gw", "boot", subject.OwnerPush), subject.Owner("gw", "boot", subject.OwnerAction),
 		subject.Group("room"), subject.GatewaysGroupSync,
 	} {
-		if _, err := r.backend.Request(subj, nil, patience); err != nats.ErrNoResponders {
+		if _, err := r.backend.Request(subj, nil, patience); !errors.Is(err, nats.ErrNoResponders) {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}

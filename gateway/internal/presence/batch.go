@@ -100,12 +100,10 @@ func (c *Client) send(ctx context.Context, op subject.AuthorityOp, b *batch) ([]
 	return reply.Groups, nil
 }
 
-// redirected learns from a group result that is about leadership, and reports whether it is.
-func (c *Client) redirected(h slot.Hash, s wirepb.Status, current *wirepb.Target) bool {
-	if s != wirepb.Status_STATUS_STALE_TARGET && s != wirepb.Status_STATUS_NOT_LEADER {
-		return false
+// redirected learns from a group result, if it is about leadership.
+func (c *Client) redirected(h slot.Hash, s wirepb.Status, current *wirepb.Target) {
+	if s == wirepb.Status_STATUS_STALE_TARGET || s == wirepb.Status_STATUS_NOT_LEADER {
+		c.counts.stale.Add(1)
+		c.learnWire(h, current)
 	}
-	c.counts.stale.Add(1)
-	c.learnWire(h, current)
-	return true
 }

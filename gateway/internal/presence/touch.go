@@ -78,11 +78,11 @@ func (c *Client) touchBatch(ctx context.Context, b *batch) bool {
 	ok := true
 	var missing []identity.SessionID
 	for i, r := range results {
-		switch {
-		case r.Status == wirepb.Status_STATUS_OK:
+		switch r.Status {
+		case wirepb.Status_STATUS_OK:
 			c.counts.touched.Add(int64(len(b.groups[i])))
 			missing = append(missing, c.missingOf(b.targets[i].Hash, r.Missing)...)
-		case r.Status == wirepb.Status_STATUS_INVALID:
+		case wirepb.Status_STATUS_INVALID:
 			ok = false // to send the same again would be as wrong
 			c.counts.touchFailed.Add(int64(len(b.groups[i])))
 		default:
