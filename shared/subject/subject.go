@@ -158,7 +158,7 @@ func SlotUser(uid identity.UID, op UserOp) (string, bool) {
 	return Prefix + "slot." + strconv.Itoa(int(slot.OfUID(uid))) + ".user." + string(op) + "." + region + "." + realm + "." + user, true
 }
 
-// ParseSlotUser takes apart what SlotUser makes.
+// ParseSlotUser takes apart what SlotUser makes. A user under another slot than their own is refused.
 func ParseSlotUser(s string) (slot.Hash, identity.UID, UserOp, bool) {
 	rest, ok := strings.CutPrefix(s, Prefix+"slot.")
 	parts := strings.Split(rest, ".")
@@ -170,7 +170,7 @@ func ParseSlotUser(s string) (slot.Hash, identity.UID, UserOp, bool) {
 		return 0, "", "", false
 	}
 	uid, op, ok := userParts(parts[3], parts[4], parts[5], parts[2])
-	return h, uid, op, ok
+	return h, uid, op, ok && slot.OfUID(uid) == h
 }
 
 func userParts(region, realm, user, op string) (identity.UID, UserOp, bool) {
