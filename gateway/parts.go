@@ -115,6 +115,7 @@ func (g *Gateway) callLeaders(_ context.Context, p *parts) error {
 	}
 	p.presence, err = presence.New(presence.Config{
 		Gateway: g.node.ID, Boot: g.node.Boot, TouchInterval: g.cfg.TouchInterval,
+		Reconnects: func() uint64 { return p.conns.Data.Stats().Reconnects },
 	}, p.caller, leaders{p.table}, presence.FromRegistry(g.sessions, func(s *session.Session) {
 		s.End(owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin})
 	}))

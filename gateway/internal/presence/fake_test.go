@@ -140,7 +140,12 @@ type rig struct {
 // newRig makes a client with short pauses, on a server of its own.
 func newRig(t *testing.T, adjust ...func(*Config)) *rig {
 	t.Helper()
-	nc := natstest.Conn(t, natstest.Server(t).URL())
+	return rigAt(t, natstest.Server(t).URL(), adjust...)
+}
+
+func rigAt(t *testing.T, url string, adjust ...func(*Config)) *rig {
+	t.Helper()
+	nc := natstest.Conn(t, url)
 	caller, err := natsconn.NewCaller(nc, 4096)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ import (
 type restoreState struct {
 	mu    sync.Mutex
 	slots [slot.Count]slotReport
+
+	reconnects uint64 // of the worker alone
 }
 
 type slotReport struct {
@@ -42,6 +44,7 @@ func (c *Client) runRestore(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		c.noticeReconnect()
 		work, wait := c.dueReports(time.Now())
 		for to, targets := range work {
 			wg.Go(func() {
@@ -50,6 +53,38 @@ func (c *Client) runRestore(ctx context.Context) {
 			})
 		}
 		timer.Reset(wait)
+	}
+}
+
+// noticeReconnect has everything told again after the connection was away.
+func (c *Client) noticeReconnect() {
+	if c.cfg.Reconnects == nil {
+		return
+	}
+	n := c.cfg.Reconnects()
+	if n == c.restore.reconnects {
+		return
+	}
+	c.restore.reconnects = n
+	c.restore.mu.Lock()
+	defer c.restore.mu.Unlock()
+	for h := range c.restore.slots {
+		c.restore.slots[h].told = slot.Target{}
+	}
+}
+
+// forget has a term told again that was told and yet lacks a route: it took this gateway for gone,
+// or let its routes expire.
+func (c *Client) forget(t slot.Target) {
+	c.restore.mu.Lock()
+	r := &c.restore.slots[t.Hash]
+	lost := r.told.SameFence(t)
+	if lost {
+		r.told = slot.Target{}
+	}
+	c.restore.mu.Unlock()
+	if lost {
+		c.SlotChanged()
 	}
 }
 
@@ -75,6 +110,13 @@ func (c *Client) dueReports(now time.Time) (map[leader][]slot.Target, time.Durat
 	return work, wait
 }
 
+// A report that failed fastReports times in a row is repeated slowReports times less often: it
+// is a whole slot's sessions, and no rebuild is in a hurry for it any more.
+const (
+	fastReports = 10
+	slowReports = 4
+)
+
 // settle ends a report. One that failed is tried again after a pause.
 func (c *Client) settle(t slot.Target, ok bool) {
 	c.restore.mu.Lock()
@@ -88,7 +130,11 @@ func (c *Client) settle(t slot.Target, ok bool) {
 	}
 	c.counts.restoreFailed.Add(1)
 	r.failures++
-	r.next = time.Now().Add(c.backoff(r.failures))
+	pause := c.backoff(r.failures)
+	if r.failures > fastReports {
+		pause *= slowReports
+	}
+	r.next = time.Now().Add(pause)
 }
 
 // Reported reports whether the current leader of h has acknowledged all that this gateway holds

@@ -3,6 +3,7 @@ package presence
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,4 +189,58 @@ func TestI7_ASessionThatBecameActiveInANewTermIsTold(t *testing.T) {
 	if err := r.Activated(within(t, patience), reg); err != nil {
 		t.Fatalf("an ended session has nothing to tell: %v", err)
 	}
+}
+
+func TestI9_EverythingIsToldAgainAfterAReconnect(t *testing.T) {
+	var reconnects atomic.Uint64
+	r := newRig(t, func(c *Config) { c.Reconnects = reconnects.Load })
+	p := newReports(t)
+	r.serve(authority("a", subject.AuthorityRestore), p.answer)
+	r.sessions.add(7, 3)
+	r.table.set(target(7, "a", 1), target(8, "a", 1))
+	r.run()
+	natstest.Eventually(t, patience, "told once", func() bool { return r.counts.restoreComplete.Load() == 2 })
+	reconnects.Add(1)
+	natstest.Eventually(t, patience, "told again", func() bool { return r.counts.restoreComplete.Load() == 4 })
+	if n := r.counts.restored.Load(); n != 6 {
+		t.Fatalf("%d sessions told", n)
+	}
+}
+
+func TestASlotWhereARouteIsMissingIsToldAgain(t *testing.T) {
+	r := newRig(t)
+	p := newReports(t)
+	ids := r.sessions.add(7, 3)
+	r.serve(authority("a", subject.AuthorityRestore), p.answer)
+	r.serve(authority("a", subject.AuthorityTouch), func([]byte) message {
+		return &wirepb.SessionBatchReply{Groups: []*wirepb.SessionGroupResult{
+			{Status: wirepb.Status_STATUS_OK, Missing: [][]byte{ids[0][:]}},
+		}}
+	})
+	r.table.set(target(7, "a", 1))
+	r.run()
+	natstest.Eventually(t, patience, "told once", func() bool { return r.Reported(7) })
+	r.markDirty(ids[0])
+	natstest.Eventually(t, patience, "told again", func() bool { return r.counts.restoreComplete.Load() == 2 })
+}
+
+func TestI9_AnOutageIsMadeUpFor(t *testing.T) {
+	servers := natstest.Cluster(t, 1)
+	r := rigAt(t, servers.URL())
+	taken := newReports(t)
+	answerUnregister := func(data []byte) message { return okGroups(len(parse[wirepb.SessionBatch](t, data).Groups)) }
+	r.serve(authority("a", subject.AuthorityRestore), taken.answer)
+	r.serve(authority("a", subject.AuthorityUnregister), answerUnregister)
+	r.run()
+	servers.Stop(0)
+	r.table.set(target(7, "a", 1))
+	r.sessions.add(7, 2)
+	if err := r.Unregister("eu/main/alice", identity.NewSessionID(7), 3); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, patience, "failures", func() bool {
+		return r.counts.unregisterRetry.Load() > 1 && r.counts.restoreFailed.Load() > 1
+	})
+	servers.Restart(0)
+	natstest.Eventually(t, 3*patience, "all is told", func() bool { return r.Reported(7) && r.Unregistering() == 0 })
 }

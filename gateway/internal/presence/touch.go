@@ -81,7 +81,10 @@ func (c *Client) touchBatch(ctx context.Context, b *batch) bool {
 		switch r.Status {
 		case wirepb.Status_STATUS_OK:
 			c.counts.touched.Add(int64(len(b.groups[i])))
-			missing = append(missing, c.missingOf(b.targets[i].Hash, r.Missing)...)
+			if lost := c.missingOf(b.targets[i].Hash, r.Missing); len(lost) > 0 {
+				missing = append(missing, lost...)
+				c.forget(b.targets[i]) // where one is missing, others may be
+			}
 		case wirepb.Status_STATUS_INVALID:
 			ok = false // to send the same again would be as wrong
 			c.counts.touchFailed.Add(int64(len(b.groups[i])))
