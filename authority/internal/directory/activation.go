@@ -12,7 +12,7 @@ func (s *slotDir) register(r *Route, p Policy, now instant) (Registration, error
 		return Registration{}, ErrInvalid
 	}
 	owner := intern(r.Owner())
-	if _, gone := s.gone.get(owner); gone {
+	if s.gone.has(owner) {
 		return Registration{}, ErrUnavailable
 	}
 	if s.fenced(r.Session, owner, r.OwnerSeq) {

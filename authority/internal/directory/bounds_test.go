@@ -87,8 +87,8 @@ func TestI12_TombstonesAndHeldEventsAreBounded(t *testing.T) {
 	if st := s.stats(); st.Tombstones != bound || st.TombstonesLost != sessions-bound || st.TransitionsLost != sessions-bound {
 		t.Fatalf("%+v", st)
 	}
-	if len(s.held) != bound || s.gone.len() != 4 {
-		t.Fatalf("%d held, %d gone", len(s.held), s.gone.len())
+	if len(s.held) != bound || d.gone.set.len() != 4 {
+		t.Fatalf("%d held, %d gone", len(s.held), d.gone.set.len())
 	}
 	if err := s.check(); err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func TestI12_TombstonesAndHeldEventsAreBounded(t *testing.T) {
 		t.Fatalf("the newest tombstone: %v", err)
 	}
 	d.Expire(epoch.Add(2*time.Minute), &fx)
-	if st := s.stats(); st.Tombstones != 0 || s.gone.len() != 0 {
-		t.Fatalf("%+v, %d gone", st, s.gone.len())
+	if st := s.stats(); st.Tombstones != 0 || d.gone.set.len() != 0 {
+		t.Fatalf("%+v, %d gone", st, d.gone.set.len())
 	}
 }
 

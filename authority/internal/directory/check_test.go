@@ -42,7 +42,7 @@ func (s *slotDir) check() error {
 	if c := &s.candidates; len(c.bySession) != c.pending.len() {
 		return fmt.Errorf("%d candidates by session, %d in all", len(c.bySession), c.pending.len())
 	}
-	return checkQueue(&s.candidates.pending, checkQueue(&s.tombstones.deadlines, checkQueue(&s.gone, nil)))
+	return checkQueue(&s.candidates.pending, checkQueue(&s.tombstones.deadlines, checkQueue(&s.gone.set, nil)))
 }
 
 func (x *index) checkActivity() error {

@@ -18,12 +18,13 @@ type Directory struct {
 	// lets a pass with nothing due end after one load.
 	nextDue  atomic.Int64
 	expireMu sync.Mutex // one pass at a time; taken before a cell's mutex
+	gone     fences
 	cells    [slot.Count]cell
 }
 
 // cell is one hash slot's place. The padding keeps two cores on neighbouring slots apart.
 type cell struct {
-	mu  sync.Mutex // leaf: nothing else is locked under it
+	mu  sync.Mutex // only fences.mu is taken under it
 	dir *slotDir   // nil: closed
 	_   [48]byte
 }
@@ -65,8 +66,9 @@ func (d *Directory) enter(t *slot.Target) (*cell, *slotDir, error) {
 }
 
 // Open starts leadership of t.Hash at now. A new term or config epoch empties the slot and
-// rebuilds it from the awaited owners; with none it serves at once. The same fence keeps all and
-// only takes the revision (as Revise). An older one fails with *StaleTarget, more than MaxOwners
+// rebuilds it from the awaited owners; with none it serves at once. Those fenced by OwnerGone are
+// not awaited, so a death that was heard just before does not leave the slot waiting. The same
+// fence keeps all and only takes the revision (as Revise). An older one fails with *StaleTarget, more than MaxOwners
 // awaited with ErrFull. No events come of it: an emptied slot says nothing about users (I7).
 func (d *Directory) Open(t slot.Target, awaited []Owner, now time.Time) error {
 	c := &d.cells[t.Hash]
@@ -84,7 +86,7 @@ func (d *Directory) Open(t slot.Target, awaited []Owner, now time.Time) error {
 	if len(awaited) > d.cfg.MaxOwners {
 		return ErrFull
 	}
-	c.dir = newSlotDir(&d.cfg, t, awaited, d.instant(now))
+	c.dir = newSlotDir(&d.cfg, &d.gone, t, awaited, d.instant(now))
 	return nil
 }
 
@@ -239,6 +241,8 @@ func (d *Directory) OwnerReported(t slot.Target, o Owner, now time.Time, fx *Eff
 // sent before is refused as ErrUnavailable. It returns the number of routes removed.
 func (d *Directory) OwnerGone(o Owner, now time.Time, fx *Effects) int {
 	key, at, n := intern(o), d.instant(now), 0
+	d.gone.raise(key, at.ms, d.cfg.MaxOwners) // before the sweep: see fences
+	d.lowerDue(at.ms + d.cfg.TombstoneTTL.Milliseconds())
 	for i := range d.cells {
 		c := &d.cells[i]
 		c.mu.Lock()
@@ -254,15 +258,7 @@ func (d *Directory) OwnerGone(o Owner, now time.Time, fx *Effects) int {
 // OwnerBack lifts the fence of OwnerGone: the life was only silent (hung, cut off) and has been
 // seen again. It restores its sessions itself.
 func (d *Directory) OwnerBack(o Owner) {
-	key := intern(o)
-	for i := range d.cells {
-		c := &d.cells[i]
-		c.mu.Lock()
-		if c.dir != nil {
-			c.dir.gone.drop(key)
-		}
-		c.mu.Unlock()
-	}
+	d.gone.lift(intern(o))
 }
 
 // RemoveExact removes one route if it still is what the caller saw: same owner, session and

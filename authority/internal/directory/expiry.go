@@ -74,18 +74,13 @@ func (s *slotDir) nextDue() int64 {
 	if _, at, ok := s.tombstones.oldest(); ok {
 		due = min(due, at+s.cfg.TombstoneTTL.Milliseconds())
 	}
-	if _, at, ok := s.gone.oldest(); ok {
-		due = min(due, at+s.cfg.TombstoneTTL.Milliseconds())
-	}
 	return due
 }
 
 // expire removes what is due, at most limit routes, and returns the number of routes.
 func (s *slotDir) expire(now instant, limit int, fx *Effects) (n int) {
 	s.lapse(now)
-	fenceUntil := now.ms - s.cfg.TombstoneTTL.Milliseconds()
-	s.tombstones.dropUntil(fenceUntil)
-	s.gone.dropUntil(fenceUntil)
+	s.tombstones.dropUntil(now.ms - s.cfg.TombstoneTTL.Milliseconds())
 	ttl := s.cfg.TTL.Milliseconds()
 	for n < limit && s.routes.activity.due(&s.routes.slab, ttl) <= now.ms {
 		r := s.routes.activity.oldest
@@ -98,8 +93,9 @@ func (s *slotDir) expire(now instant, limit int, fx *Effects) (n int) {
 
 // noteDue lowers nextDue to the slot's first deadline. Called with the slot's mutex held, after
 // a change that may have added a deadline.
-func (d *Directory) noteDue(s *slotDir) {
-	due := s.nextDue()
+func (d *Directory) noteDue(s *slotDir) { d.lowerDue(s.nextDue()) }
+
+func (d *Directory) lowerDue(due int64) {
 	for {
 		cur := d.nextDue.Load()
 		if due >= cur || d.nextDue.CompareAndSwap(cur, due) {
@@ -120,6 +116,10 @@ func (d *Directory) Expire(now time.Time, fx *Effects) int {
 	defer d.expireMu.Unlock()
 	// Changes that happen from here on lower it again; each slot is read after that.
 	d.nextDue.Store(never)
+	fence := d.cfg.TombstoneTTL.Milliseconds()
+	if next, some := d.gone.liftUntil(at.ms - fence); some {
+		d.lowerDue(next + fence)
+	}
 	n := 0
 	for i := range d.cells {
 		c := &d.cells[i]

@@ -246,6 +246,12 @@ func TestI4_NothingAtOrBelowUnregisterComesBack(t *testing.T) {
 		if p, got := look(t, d, tg, u); p != PresenceOffline {
 			rt.Fatalf("came back: %v", got)
 		}
+		// An earlier unregister that comes late does not lower the fence.
+		unregister(rt, d, r.Session, u, rapid.Uint64Range(0, end).Draw(rt, "late"), &fx)
+		r.OwnerSeq = end
+		if _, err := d.Register(tg, r, PolicyDevice, epoch); !errors.Is(err, ErrFenced) {
+			rt.Fatalf("register at the tombstone: %v", err)
+		}
 		// What is newer is not held back.
 		r.OwnerSeq = end + 1
 		if closing, err := d.Restore(tg, o, []Route{r}, false, epoch, &fx, nil); err != nil || len(closing) > 0 {

@@ -45,11 +45,13 @@ type modelTomb struct {
 
 func (m *model) reopen(awaited []Owner) {
 	m.opened, m.routes, m.pending, m.last = m.now, nil, map[uint64]modelCandidate{}, 0
-	m.buried, m.gone, m.awaited = map[Owner]map[identity.SessionID]modelTomb{}, map[Owner]time.Time{}, map[Owner]bool{}
+	m.buried, m.awaited = map[Owner]map[identity.SessionID]modelTomb{}, map[Owner]bool{}
 	for _, o := range awaited {
-		m.awaited[o] = true
+		if _, gone := m.gone[o]; !gone {
+			m.awaited[o] = true
+		}
 	}
-	m.rebuilds = len(awaited) > 0
+	m.rebuilds = len(m.awaited) > 0
 }
 
 func (m *model) online(u identity.UID) bool {

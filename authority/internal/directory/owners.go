@@ -34,7 +34,7 @@ func (s *slotDir) touch(o Owner, batch []SessionSeq, now instant, missing []iden
 		return missing, ErrInvalid
 	}
 	owner, second := intern(o), now.second()
-	if _, gone := s.gone.get(owner); gone {
+	if s.gone.has(owner) {
 		return missing, ErrUnavailable
 	}
 	for i := range batch {
@@ -60,7 +60,7 @@ func (s *slotDir) restore(o Owner, routes []Route, complete bool, now instant, f
 		}
 	}
 	owner := intern(o)
-	if _, gone := s.gone.get(owner); gone {
+	if s.gone.has(owner) {
 		return closing, ErrUnavailable
 	}
 	for i := range routes {
@@ -162,18 +162,13 @@ func (s *slotDir) reported(owner ownerKey, now instant, fx *Effects) {
 	fx.Rebuilt = append(fx.Rebuilt, s.target.Hash)
 }
 
-// ownerGone removes everything of an owner and fences it; it returns the number of routes.
+// ownerGone removes everything of an owner and returns the number of routes.
 func (s *slotDir) ownerGone(owner ownerKey, now instant, fx *Effects) (n int) {
 	for r := s.routes.byOwner[owner]; r != 0; r = s.routes.byOwner[owner] {
 		s.drop(r, s.routes.slab.at(r), now, fx)
 		n++
 	}
 	s.candidates.removeOwned(owner)
-	s.gone.put(owner, struct{}{}, now.ms)
-	for s.gone.len() > s.cfg.MaxOwners {
-		oldest, _, _ := s.gone.oldest()
-		s.gone.drop(oldest)
-	}
 	s.reported(owner, now, fx)
 	return n
 }

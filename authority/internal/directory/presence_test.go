@@ -142,6 +142,66 @@ func TestI8_NoRouteOutlivesItsOwner(t *testing.T) {
 	}
 }
 
+// The death of an owner that was heard just before the slot opened does not leave it waiting.
+func TestI8_OpenDoesNotAwaitTheDead(t *testing.T) {
+	d, err := New(Config{TombstoneTTL: time.Minute}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fx Effects
+	d.OwnerGone(owner(1), epoch, &fx)
+	if err := d.Open(target(1), []Owner{owner(1), owner(2)}, epoch); err != nil {
+		t.Fatal(err)
+	}
+	if st := d.SlotStats(testHash); st.Awaited != 1 {
+		t.Fatalf("%d awaited", st.Awaited)
+	}
+	d.Expire(epoch.Add(time.Minute), &fx)
+	if err := d.Open(target(2), []Owner{owner(1)}, epoch.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if st := d.SlotStats(testHash); st.Awaited != 1 {
+		t.Fatal("the fence did not end")
+	}
+}
+
+// Callers read the clock before they wait for the slot: times come a little out of order.
+func TestExpiryKeepsItsOrderWhenTimesGoBack(t *testing.T) {
+	us := usersIn(testHash, 3)
+	d := open(t, Config{TTL: 10 * time.Second})
+	var fx Effects
+	for n, second := range []int{5, 3, 7} {
+		login(t, d, route(us[n], n, owner(1), app("", identity.LevelSlave)), epoch.Add(time.Duration(second)*time.Second), &fx)
+		if err := d.cells[testHash].dir.check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := d.Expire(epoch.Add(16*time.Second), &fx); n != 2 {
+		t.Fatalf("%d expired", n)
+	}
+}
+
+// A candidate that the session's own route has overtaken is no longer the newest.
+func TestI13_OvertakenCandidateIsFenced(t *testing.T) {
+	u, tg := usersIn(testHash, 1)[0], target(1)
+	d := open(t, Config{})
+	var fx Effects
+	r := route(u, 1, owner(1), app("", identity.LevelSlave))
+	login(t, d, r, epoch, &fx)
+	moved := r
+	moved.Gateway, moved.Boot, moved.OwnerSeq = owner(2).Gateway, owner(2).Boot, 3
+	reg, err := d.Register(tg, moved, PolicyAllowMultiple, epoch)
+	if err != nil || len(reg.Conflicts) != 1 { // its other socket conflicts under every policy (I1)
+		t.Fatal(reg, err)
+	}
+	if _, err := d.Touch(tg, owner(1), []SessionSeq{{Session: r.Session, OwnerSeq: 4}}, epoch, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Commit(tg, reg.Candidate, r.Session, []identity.SessionID{r.Session}, epoch, &fx); !errors.Is(err, ErrFenced) {
+		t.Fatal(err)
+	}
+}
+
 // An old session's end never removes a newer route.
 func TestI13_LateEndsLeaveNewerRoutes(t *testing.T) {
 	u, tg := usersIn(testHash, 1)[0], target(1)

@@ -35,7 +35,7 @@ func newMachine(t *rapid.T) *machine {
 		t.Fatal(err)
 	}
 	x := &machine{d: d, users: usersIn(testHash, 3), view: map[identity.UID]bool{}}
-	x.m.cfg, x.m.now, x.m.lost = cfg, epoch, map[identity.UID]bool{}
+	x.m.cfg, x.m.now, x.m.lost, x.m.gone = cfg, epoch, map[identity.UID]bool{}, map[Owner]time.Time{}
 	x.Reopen(t)
 	return x
 }

@@ -13,7 +13,7 @@ type slotDir struct {
 	routes     index
 	candidates candidates
 	tombstones tombstones
-	gone       deadlines[ownerKey, struct{}] // owners fenced by OwnerGone
+	gone       *fences // of the Directory
 	counters   Counters
 	events     uint64 // transitions so far
 
@@ -24,13 +24,17 @@ type slotDir struct {
 	held map[identity.UID]struct{}
 }
 
-func newSlotDir(cfg *Config, t slot.Target, awaited []Owner, now instant) *slotDir {
-	s := &slotDir{cfg: cfg, target: t, openedMS: now.ms}
-	if len(awaited) > 0 {
-		s.awaited = make(map[ownerKey]struct{}, len(awaited))
-		for _, o := range awaited {
-			s.awaited[intern(o)] = struct{}{}
+func newSlotDir(cfg *Config, gone *fences, t slot.Target, awaited []Owner, now instant) *slotDir {
+	s := &slotDir{cfg: cfg, target: t, openedMS: now.ms, gone: gone}
+	for _, o := range awaited {
+		key := intern(o)
+		if gone.has(key) {
+			continue
 		}
+		if s.awaited == nil {
+			s.awaited = make(map[ownerKey]struct{}, len(awaited))
+		}
+		s.awaited[key] = struct{}{}
 	}
 	return s
 }
