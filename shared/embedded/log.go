@@ -10,7 +10,9 @@ import (
 // recorder passes the server's warnings and errors to slog, and keeps the latest error for the
 // caller of Start.
 type recorder struct {
-	log *slog.Logger // may be nil
+	log   *slog.Logger  // may be nil
+	fatal chan struct{} // closed when the server says that it cannot go on
+	once  sync.Once     // guards the close of fatal
 
 	mu   sync.Mutex
 	text string
@@ -42,4 +44,7 @@ func (r *recorder) Debugf(string, ...any)          {}
 func (r *recorder) Tracef(string, ...any)          {}
 func (r *recorder) Warnf(format string, v ...any)  { r.write(slog.LevelWarn, format, v) }
 func (r *recorder) Errorf(format string, v ...any) { r.write(slog.LevelError, format, v) }
-func (r *recorder) Fatalf(format string, v ...any) { r.write(slog.LevelError, format, v) }
+func (r *recorder) Fatalf(format string, v ...any) {
+	r.write(slog.LevelError, format, v)
+	r.once.Do(func() { close(r.fatal) })
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
@@ -24,6 +25,7 @@ const (
 	MaxPayload = 8 << 20
 
 	startTimeout = 20 * time.Second
+	readySlice   = 100 * time.Millisecond
 )
 
 // Errors of Start.
@@ -73,7 +75,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
-	rec := &recorder{log: cfg.Log}
+	rec := &recorder{log: cfg.Log, fatal: make(chan struct{})}
 	s.SetLoggerV2(rec, false, false, false)
 	for _, m := range subject.Mappings() {
 		if err := s.GlobalAccount().AddMapping(m.From, m.To); err != nil {
@@ -81,7 +83,7 @@ func Start(cfg Config) (*Server, error) {
 		}
 	}
 	s.Start()
-	if !s.ReadyForConnections(startTimeout) || !s.JetStreamEnabled() {
+	if !awaitReady(s, rec) || !s.JetStreamEnabled() {
 		s.Shutdown()
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("%w: %s", ErrNotStarted, rec.last())
@@ -89,12 +91,27 @@ func Start(cfg Config) (*Server, error) {
 	return &Server{s: s}, nil
 }
 
+// awaitReady returns early when the server gives up, which it only logs.
+func awaitReady(s *server.Server, rec *recorder) bool {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
+		if s.ReadyForConnections(readySlice) {
+			return true
+		}
+		select {
+		case <-rec.fatal:
+			return false
+		default:
+		}
+	}
+	return false
+}
+
 func options(cfg Config) (*server.Options, error) {
 	host, port, err := hostPort(cfg.Listen)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Token == "" && !loopback(host) {
+	if cfg.Token == "" && !lifecycle.Loopback(host) {
 		return nil, fmt.Errorf("%w: %s is not loopback and there is no authentication", ErrConfig, cfg.Listen)
 	}
 	if cfg.DataDir == "" {
@@ -113,7 +130,7 @@ func options(cfg Config) (*server.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !loopback(chost) || cfg.Name == "" || cfg.Cluster.Name == "" {
+	if !lifecycle.Loopback(chost) || cfg.Name == "" || cfg.Cluster.Name == "" {
 		return nil, fmt.Errorf("%w: a cluster needs names and a loopback listener", ErrConfig)
 	}
 	o.Cluster = server.ClusterOpts{Name: cfg.Cluster.Name, Host: chost, Port: cport}
@@ -145,16 +162,17 @@ func hostPort(listen string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
+// URL for clients on this machine, without the token.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.s.Addr().String())
+	if err != nil { // a listener's address always splits
+		return ""
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "nats://" + net.JoinHostPort(host, port)
 }
-
-// URL for clients, without the token.
-func (s *Server) URL() string { return "nats://" + s.s.Addr().String() }
 
 // JetStreamReady reports whether JetStream takes requests here: alone always, in a cluster once
 // this server is in step with the leader that was elected.

@@ -34,7 +34,9 @@ func TestI3_FenceIsEveryFieldButTheRevision(t *testing.T) {
 }
 
 func TestNewerIsEpochBeforeTerm(t *testing.T) {
-	at := func(epoch, term uint64) slot.Target { return slot.Target{ConfigEpoch: epoch, Term: term, Revision: 100 - term} }
+	at := func(epoch, term uint64) slot.Target {
+		return slot.Target{ConfigEpoch: epoch, Term: term, Revision: 100 - term}
+	}
 	order := []slot.Target{at(1, 1), at(1, 2), at(2, 1), at(2, 5), at(3, 0)}
 	for i, a := range order {
 		for j, b := range order {
