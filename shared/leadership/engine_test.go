@@ -1,16 +1,19 @@
 package leadership
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/slot"
+	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
 const logical = 32
 
 func TestSingleNodeLeadsAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	begin := time.Now()
 	a := w.start("a")
@@ -29,17 +32,18 @@ func TestSingleNodeLeadsAll(t *testing.T) {
 }
 
 func TestNodesShareAfterStableView(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
-	a := w.start("a")
+	a := w.start("a", defaultView)
 	w.balanced(10*time.Second, a)
 	joined := time.Now()
-	b := w.start("b")
+	b := w.start("b", defaultView)
 	natstest.Eventually(t, 15*time.Second, "a slot moves", func() bool { return b.serving() > 0 })
 	if d := time.Since(joined); d < 2*time.Second {
 		t.Errorf("a slot moved for balance %s after the node joined", d)
 	}
 	w.balanced(15*time.Second, a, b)
-	c := w.start("c")
+	c := w.start("c", defaultView)
 	w.balanced(20*time.Second, a, b, c)
 }
 
@@ -53,7 +57,7 @@ func TestCrashedLeaderIsReplaced(t *testing.T) {
 	natstest.Eventually(t, 5*time.Second, "the other node serves all", func() bool { return b.serving() == logical })
 	d := time.Since(begin)
 	t.Logf("taken over after %s", d)
-	if d >= 2*time.Second {
+	if d > 2500*time.Millisecond { // DESIGN.md section 6; alone on its machine it takes 1.7 s at most
 		t.Errorf("takeover took %s", d)
 	}
 	if a.serving() != 0 {
@@ -95,12 +99,18 @@ func TestDrainHandsOverAndUndrainTakesBack(t *testing.T) {
 	if a.serving() != 0 {
 		t.Error("a drained node serves")
 	}
+	a.mu.Lock()
+	if a.releasing != logical/2 {
+		t.Errorf("the handler was asked %d times before a release, want %d", a.releasing, logical/2)
+	}
+	a.mu.Unlock()
 	a.engine.Undrain()
 	w.balanced(15*time.Second, a, b)
 }
 
 // A drain with nobody to take over frees the slots; the next node takes them at once.
 func TestDrainAloneFreesSlots(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	a := w.start("a")
 	w.balanced(10*time.Second, a)
@@ -119,6 +129,7 @@ func TestDrainAloneFreesSlots(t *testing.T) {
 
 // A restarted node, same id and new boot, replaces its former life, which said nothing when it died.
 func TestRestartedNodeReplacesItsFormerLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	a := w.start("a")
 	w.balanced(10*time.Second, a)
@@ -130,6 +141,7 @@ func TestRestartedNodeReplacesItsFormerLife(t *testing.T) {
 // SIGSTOP as the others see it: the connection stays, nothing moves. The leader refuses within the
 // pulse's grace; the others take over only once its lease has run out; what wakes up serves nothing.
 func TestHungLeaderFencesItselfAndIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	a, b := w.start("a", shortLease), w.start("b", shortLease)
 	w.balanced(15*time.Second, a, b)
@@ -149,6 +161,7 @@ func TestHungLeaderFencesItselfAndIsReplaced(t *testing.T) {
 
 // A lease that could not be renewed in time and then is: same term, directory kept.
 func TestLateRenewalKeepsTheTerm(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	a := w.start("a", shortLease)
 	w.balanced(10*time.Second, a)
@@ -171,6 +184,7 @@ func TestLateRenewalKeepsTheTerm(t *testing.T) {
 
 // A short reconnect costs a confirmation, not the slots.
 func TestReconnectIsConfirmed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	a, b := w.start("a"), w.start("b")
 	w.balanced(15*time.Second, a, b)
@@ -187,6 +201,7 @@ func TestReconnectIsConfirmed(t *testing.T) {
 // Several nodes start and crash at random moments; newWorld checks that no term is won twice, and
 // this that no two nodes ever serve a slot at the same term.
 func TestOneWinnerPerSlotAndTerm(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)
 	members := []*member{w.start("a"), w.start("b"), w.start("c"), w.start("d")}
 	check := func() bool {
@@ -212,4 +227,67 @@ func TestOneWinnerPerSlotAndTerm(t *testing.T) {
 	members = append(members, w.start("a"))
 	members[2].stop()
 	natstest.Eventually(t, 20*time.Second, "all slots are served once more", check)
+}
+
+// A claim whose result was never heard is found in the record: the node named there, which holds no
+// such tenure, claims once more, with a new term; a draining one releases it.
+func TestOrphanedRecordIsClaimedOrReleased(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natstest.Server(t).URL(), logical)
+	a := w.start("a")
+	w.balanced(10*time.Second, a)
+	b := bucket{natstest.Conn(t, w.url), subject.BucketSlots}
+	orphan := Entry{Leader: a.owner(), Term: 7, ConfigEpoch: 1}
+	store(t, b, 0, orphan)
+	natstest.Eventually(t, 5*time.Second, "the orphan is claimed again", func() bool {
+		e, ok := a.engine.Serving(0)
+		return ok && e.Term == 8
+	})
+	a.drain(t)
+	orphan.Term = 20
+	store(t, b, 0, orphan)
+	natstest.Eventually(t, 5*time.Second, "the orphan is released", func() bool {
+		e := a.table.Snapshot().Entry(0)
+		return !e.Led() && e.Term == 20
+	})
+}
+
+func TestLeaseReadings(t *testing.T) {
+	o := Owner{"a", "1"}
+	e := &Engine{cfg: EngineConfig{LeaseTTL: 15 * time.Second}}
+	w := newLeaseWatch(e)
+	at := time.Now()
+	w.take([]leaseReading{{owner: o, at: at}})
+	if w.lapsed(o) {
+		t.Error("a reading of nobody's lease counts")
+	}
+	w.seen[o] = leaseSeen{}
+	w.take([]leaseReading{{owner: o, at: at, err: errUnavailable}})
+	if w.lapsed(o) {
+		t.Error("a reading that failed counts as a lapse")
+	}
+	w.take([]leaseReading{{owner: o, at: at}})
+	if !w.lapsed(o) || w.abandoned(o) {
+		t.Error("a lease that is not there has lapsed, and no more")
+	}
+	w.seen[o] = leaseSeen{missing: at.Add(-15 * time.Second)}
+	w.take([]leaseReading{{owner: o, at: at}})
+	if !w.abandoned(o) {
+		t.Error("missing for a whole lease is abandoned")
+	}
+	w.take([]leaseReading{{owner: o, at: at, held: true}})
+	if w.lapsed(o) {
+		t.Error("a lease that is held has not lapsed")
+	}
+}
+
+func TestEngineConfigIsChecked(t *testing.T) {
+	for _, bad := range []EngineConfig{
+		{LeaseTTL: 1500 * time.Millisecond}, {LeaseTTL: time.Second}, {RenewEvery: 10 * time.Second},
+		{PulseGrace: -1}, {StableFor: -1},
+	} {
+		if _, err := bad.withDefaults(); !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 }

@@ -59,8 +59,9 @@ type member struct {
 	engine  *Engine
 	stop    func()
 
-	mu     sync.Mutex
-	events []event
+	mu        sync.Mutex
+	events    []event
+	releasing int
 }
 
 // event is one call of the handler.
@@ -92,6 +93,15 @@ func (m *member) Lost(id slot.ID, why Loss) {
 	m.events = append(m.events, event{id: id, why: why})
 }
 
+func (m *member) Releasing(_ context.Context, id slot.ID, e Entry, _ Owner) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.releasing++
+	if held, ok := m.engine.Held(id); !ok || held != e {
+		m.w.t.Errorf("slot %d: released before the handler was asked", id)
+	}
+}
+
 func (m *member) losses() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,6 +119,9 @@ func (m *member) serving() int { return m.engine.servingCount() }
 type option func(*EngineConfig)
 
 func shortLease(c *EngineConfig) { c.LeaseTTL, c.RenewEvery = 3*time.Second, 500*time.Millisecond }
+
+// defaultView moves slots as late as the default says.
+func defaultView(c *EngineConfig) { c.StableFor = 0 }
 
 // start brings a member up, behind a proxy of its own so that its network can be broken.
 func (w *world) start(id string, opts ...option) *member {
@@ -135,7 +148,7 @@ func (w *world) startAt(url, id string, opts ...option) *member {
 		w.t.Fatal(err)
 	}
 	var announcer *membership.Announcer
-	cfg := EngineConfig{Pulse: func() { announcer.Pulse() }, Log: testLog(id)}
+	cfg := EngineConfig{Pulse: func() { announcer.Pulse() }, Log: testLog(id), StableFor: 500 * time.Millisecond}
 	for _, o := range opts {
 		o(&cfg)
 	}
