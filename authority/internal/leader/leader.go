@@ -17,6 +17,9 @@ import (
 type Config struct {
 	// MaxHeld bounds the pushes of one hash slot that wait for its rebuild. Default 1024.
 	MaxHeld int
+	// OwnerTimeout is how long an owner may take to say what became of a push that needs no
+	// acknowledgement. Default 2 s.
+	OwnerTimeout time.Duration
 	// ActTimeout is how long an owner may take to close a session that lost to another after a
 	// rebuild. Default 5 s.
 	ActTimeout time.Duration
@@ -62,6 +65,9 @@ type Stats struct {
 func New(cfg Config, layout slot.Layout, dir *directory.Directory, links *delivery.Links, fence Fence) *Leader {
 	if cfg.MaxHeld <= 0 {
 		cfg.MaxHeld = 1024
+	}
+	if cfg.OwnerTimeout <= 0 {
+		cfg.OwnerTimeout = 2 * time.Second
 	}
 	if cfg.ActTimeout <= 0 {
 		cfg.ActTimeout = 5 * time.Second

@@ -23,8 +23,6 @@ type Order struct {
 	Sessions []identity.SessionID
 	// Push is read until Done is called.
 	Push *wirepb.Push
-	// Deadline is when the answers of owners are no longer waited for.
-	Deadline time.Time
 	// HoldUntil is how long the order may wait for the slot's rebuild.
 	HoldUntil time.Time
 	// Header goes along to the owners (trace context); nil for none.
@@ -127,14 +125,27 @@ func (j *job) send() error {
 	}
 	j.collect(f)
 	j.left.Store(int64(len(j.routes)) + 1)
+	deadline := l.answerBy(o.Push)
 	for i := range j.routes {
 		r := &j.routes[i]
 		l.links.Send(r.Owner(), delivery.Parcel{
 			Push: o.Push, UID: r.UID, Session: r.Session, Seq: r.OwnerSeq,
-			Deadline: o.Deadline, Header: o.Header, Receipt: j, Index: i,
+			Deadline: deadline, Header: o.Header, Receipt: j, Index: i,
 		})
 	}
 	return nil
+}
+
+// ackMargin is how long after the end of an acknowledgement's time its owner may say so.
+const ackMargin = 500 * time.Millisecond
+
+// answerBy is when the owners' answers to a push are no longer waited for.
+func (l *Leader) answerBy(p *wirepb.Push) time.Time {
+	by := time.Now().Add(l.cfg.OwnerTimeout)
+	if ack := time.UnixMilli(p.AckDeadlineMs).Add(ackMargin); p.Ack && ack.After(by) {
+		by = ack
+	}
+	return by
 }
 
 // collect makes results and routes of what was found: each session once, and none that is excluded.

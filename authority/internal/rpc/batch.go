@@ -81,7 +81,7 @@ func (s *Server) push(m *nats.Msg) {
 			s.reply(m, reply)
 		}
 	}
-	hold := time.Now().Add(s.cfg.HoldFor)
+	hold := time.UnixMilli(req.DeadlineMs) // after it, the caller does not want it sent any more
 	header := leader.Trace(m.Header)
 	for i, p := range req.Groups {
 		g, err := groupOf(p)
@@ -92,7 +92,7 @@ func (s *Server) push(m *nats.Msg) {
 		}
 		s.leader.Push(leader.Order{
 			Target: g.target, Users: g.users, Sessions: g.sessions, Push: req.Push,
-			Deadline: time.UnixMilli(req.DeadlineMs), HoldUntil: hold, Header: header,
+			HoldUntil: hold, Header: header,
 			Done: func(out leader.Outcome) {
 				reply.Groups[i] = s.pushResult(g.target, out)
 				done()

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard-io/switchyard/authority/internal/leader"
+	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/slot"
@@ -25,8 +26,6 @@ type Config struct {
 	Workers int
 	// Inbox bounds the calls that wait for one worker. Default 16384.
 	Inbox int
-	// HoldFor is how long a push may wait for its slot's rebuild. Default 2.5 s.
-	HoldFor time.Duration
 	// Log gets failures of replies. nil: dropped.
 	Log *slog.Logger
 }
@@ -71,9 +70,6 @@ func New(cfg Config, node lifecycle.Node, nc *nats.Conn, l *leader.Leader, known
 	}
 	if cfg.Inbox <= 0 {
 		cfg.Inbox = 16384
-	}
-	if cfg.HoldFor <= 0 {
-		cfg.HoldFor = 2500 * time.Millisecond
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -230,6 +226,9 @@ func (s *Server) slotCall(m *nats.Msg) {
 		return
 	}
 	s.invalid.Add(1)
+	if strings.Contains(m.Subject, ".user.") { // a backend's, with a name that is no user's
+		_ = fault.New(fault.InvalidRequest, "the subject names no user").Respond(m)
+	}
 }
 
 // batchCall serves a call on the node's own subject.
