@@ -51,17 +51,22 @@ func (e *Error) WriteHTTP(w http.ResponseWriter) {
 	_, _ = w.Write(e.JSON())
 }
 
+// Msg is the error as a NATS message with the service error headers.
+func (e *Error) Msg(to string) *nats.Msg {
+	r := nats.NewMsg(to)
+	r.Header.Set(subject.HeaderErrorCode, string(e.Code))
+	r.Header.Set(subject.HeaderError, e.Message)
+	r.Data = e.JSON()
+	return r
+}
+
 // Respond answers a NATS request with the error and the service error headers. A message
 // without a reply subject is let go.
 func (e *Error) Respond(m *nats.Msg) error {
 	if m.Reply == "" {
 		return nil
 	}
-	r := nats.NewMsg(m.Reply)
-	r.Header.Set(subject.HeaderErrorCode, string(e.Code))
-	r.Header.Set(subject.HeaderError, e.Message)
-	r.Data = e.JSON()
-	return m.RespondMsg(r)
+	return m.RespondMsg(e.Msg(m.Reply))
 }
 
 // FromMsg returns the error that a NATS reply carries, or nil.

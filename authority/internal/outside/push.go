@@ -1,0 +1,189 @@
+package outside
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nuid"
+
+	"github.com/switchyard-io/switchyard/authority/internal/dispatch"
+	"github.com/switchyard-io/switchyard/authority/internal/leader"
+	"github.com/switchyard-io/switchyard/shared/api"
+	"github.com/switchyard-io/switchyard/shared/fault"
+	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
+)
+
+// wirePush is a message for the owners, counted from now on.
+func wirePush(m *api.Message, now time.Time) *wirepb.Push {
+	p := &wirepb.Push{Route: m.Route, Ack: m.Ack, MessageId: m.MessageID}
+	p.Payload, p.Base64 = m.Bytes()
+	if m.Ack {
+		wait := m.AckTimeoutMS
+		if wait == 0 {
+			wait = api.DefaultAckTimeout
+		}
+		p.AckDeadlineMs = now.UnixMilli() + wait
+	}
+	if m.TTLMS > 0 {
+		p.ExpiresMs = now.UnixMilli() + m.TTLMS
+	}
+	for i := range m.ExcludeSessions {
+		p.ExcludeSessions = append(p.ExcludeSessions, m.ExcludeSessions[i][:])
+	}
+	return p
+}
+
+// push serves sy.v1.push.
+func (o *Outside) push(ctx context.Context, r *request) {
+	var req api.PushRequest
+	err := api.Decode(r.data, &req)
+	if err == nil {
+		err = req.Validate()
+	}
+	if err != nil {
+		o.fail(r, err)
+		return
+	}
+	p, h := wirePush(&req.Message, time.Now()), traced(ctx)
+	named := len(req.Users)+len(req.Sessions) > 0
+	if p.MessageId == "" && named && len(req.Groups) > 0 || len(req.Groups) > 1 && p.MessageId == "" {
+		p.MessageId = nuid.Next() // a session may be meant twice, and gets it once
+	}
+	reply := newPushReply(req.Ack)
+	groups := make(chan *dispatch.Outcome, 1)
+	if len(req.Groups) > 0 {
+		o.running.Go(func() { groups <- o.pushGroups(ctx, req.Groups, p) })
+	}
+	if named {
+		reply.merge(o.dispatch.Push(ctx, req.Users, req.Sessions, p, h), req.Users)
+	}
+	if len(req.Groups) > 0 {
+		reply.merge(<-groups, nil)
+	}
+	o.answer(r, reply.PushReply)
+}
+
+func (o *Outside) pushGroups(ctx context.Context, names []string, p *wirepb.Push) *dispatch.Outcome {
+	out, err := o.dispatch.PushGroups(ctx, unique(names), p, traced(ctx))
+	if err != nil {
+		return &dispatch.Outcome{Failures: []dispatch.Failure{{Code: fault.From(err).Code}}}
+	}
+	return out
+}
+
+func unique(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	out := names[:0:0]
+	for _, n := range names {
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// pushReply gathers outcomes; a session that was reached twice is reported once.
+type pushReply struct {
+	*api.PushReply
+	seen map[identity.SessionID]bool
+}
+
+func newPushReply(ack bool) pushReply {
+	return pushReply{api.NewPushReply(ack), map[identity.SessionID]bool{}}
+}
+
+// merge adds an outcome; offline and unknown keep the order of users.
+func (p pushReply) merge(out *dispatch.Outcome, users []identity.UID) {
+	for _, s := range out.Sessions {
+		id, err := identity.SessionIDFromBytes(s.SessionId)
+		if err != nil || p.seen[id] {
+			continue
+		}
+		p.seen[id] = true
+		p.add(identity.UID(s.Uid), id, s.GatewayId, s.Delivery)
+	}
+	for _, u := range users {
+		if out.Offline[string(u)] {
+			p.Offline = append(p.Offline, u)
+			delete(out.Offline, string(u)) // a user named twice is reported once
+		}
+		if out.Unknown[string(u)] {
+			p.Unknown = append(p.Unknown, u)
+			delete(out.Unknown, string(u))
+		}
+	}
+	for _, f := range out.Failures {
+		p.Errors = append(p.Errors, api.UserError{UID: identity.UID(f.UID), Code: f.Code})
+	}
+}
+
+// add reports one session; without an answer of the owner it is an error of its user.
+func (p pushReply) add(uid identity.UID, id identity.SessionID, gateway string, d wirepb.Delivery) {
+	switch d {
+	case wirepb.Delivery_DELIVERY_NO_ANSWER:
+		p.Errors = append(p.Errors, api.UserError{UID: uid, Code: fault.Timeout})
+	case wirepb.Delivery_DELIVERY_UNSPECIFIED:
+		p.Errors = append(p.Errors, api.UserError{UID: uid, Code: fault.Unavailable})
+	default:
+		p.Add(api.SessionResult{UID: uid, SessionID: id, GatewayID: gateway, Status: status(d)})
+	}
+}
+
+func status(d wirepb.Delivery) api.Delivery {
+	switch d {
+	case wirepb.Delivery_DELIVERY_QUEUED:
+		return api.Queued
+	case wirepb.Delivery_DELIVERY_ACKED:
+		return api.Acked
+	case wirepb.Delivery_DELIVERY_ACK_TIMEOUT:
+		return api.AckTimeout
+	case wirepb.Delivery_DELIVERY_PARKED:
+		return api.Parked
+	case wirepb.Delivery_DELIVERY_OVERFLOW:
+		return api.Overflow
+	default:
+		return api.Stale
+	}
+}
+
+// userPush serves a push for one user, whose slot this node leads at t. It returns at once; calls
+// for one user must come one after the other (I11).
+func (o *Outside) userPush(order leader.Order, r *request) {
+	var req api.UserPushRequest
+	err := api.Decode(r.data, &req)
+	if err == nil {
+		err = req.Validate()
+	}
+	if err != nil {
+		o.fail(r, err)
+		return
+	}
+	now := time.Now()
+	order.Push = wirePush(&req.Message, now)
+	order.HoldUntil = now.Add(o.cfg.HoldFor)
+	order.Header = leader.Trace(r.header)
+	order.Done = func(out leader.Outcome) { o.userPushed(r, req.Ack, out) }
+	o.leader.Push(order)
+}
+
+func (o *Outside) userPushed(r *request, ack bool, out leader.Outcome) {
+	if errors.Is(out.Err, fault.ErrQueueFull) {
+		o.fail(r, fault.ErrQueueFull)
+		return
+	}
+	if out.Err != nil { // the slot moved away while it waited; nothing was sent
+		o.fail(r, fault.Wrap(fault.Unavailable, "temporarily unavailable", out.Err))
+		return
+	}
+	reply := pushReply{PushReply: api.NewPushReply(ack)}
+	for i := range out.Sessions {
+		s := &out.Sessions[i]
+		reply.add(s.UID, s.Session, s.Gateway, s.Delivery)
+	}
+	reply.Offline = append(reply.Offline, out.Offline...)
+	reply.Unknown = append(reply.Unknown, out.Unknown...)
+	o.answer(r, reply.PushReply)
+}
