@@ -182,27 +182,48 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // Serving reports whether the node may answer for the slot at this moment, and at which term. Ask
 // for each request, and again before an answer that must not come from an old directory. Lock-free
-// but for the connection's counters.
-func (e *Engine) Serving(id slot.ID) (Entry, bool) {
-	if int(id) >= len(e.tenures) {
+// but for the connection's counters; for many slots at once see Moment.
+func (e *Engine) Serving(id slot.ID) (Entry, bool) { return e.Moment().Serving(id) }
+
+// Moment is what the node may answer for at one moment. Use it within one batch, and let it go.
+type Moment struct {
+	e          *Engine
+	table      *Snapshot
+	certain    bool
+	reconnects uint64
+	lapses     uint64
+}
+
+// Moment looks at the lease, the connection and the table once, for all slots of a batch. The
+// deadline is read before lapses, and written after.
+func (e *Engine) Moment() Moment {
+	now := e.lease.now()
+	return Moment{
+		e: e, certain: e.lease.heldAt(now) && e.lease.beatingAt(now), lapses: e.lease.lapses.Load(),
+		reconnects: e.nc.Stats().Reconnects, table: e.table.Snapshot(),
+	}
+}
+
+// Serving is Engine.Serving at that moment: a few atomic loads.
+func (m Moment) Serving(id slot.ID) (Entry, bool) {
+	if int(id) >= len(m.e.tenures) {
 		return Entry{}, false
 	}
-	t := e.tenures[id].Load()
-	if t == nil || !e.certain(t) {
+	t := m.e.tenures[id].Load()
+	if t == nil || !m.proves(t) || m.table.entries[id].Newer(t.entry) { // superseded: Run will say so
 		return Entry{}, false
-	}
-	if e.table.Snapshot().entries[id].Newer(t.entry) {
-		return Entry{}, false // Run will say so in a moment
 	}
 	return t.entry, true
 }
 
-// certain reports whether nothing has happened since t was confirmed by which another node could
-// have taken its slot. The deadline is read before lapses, and written after.
-func (e *Engine) certain(t *tenure) bool {
-	return e.lease.remaining() > 0 && e.lease.beating() &&
-		e.lease.lapses.Load() == t.lapses && e.nc.Stats().Reconnects == t.reconnects
+// proves reports whether nothing has happened since t was confirmed by which another node could
+// have taken its slot.
+func (m Moment) proves(t *tenure) bool {
+	return m.certain && m.lapses == t.lapses && m.reconnects == t.reconnects
 }
+
+// certain is proves at this moment.
+func (e *Engine) certain(t *tenure) bool { return e.Moment().proves(t) }
 
 // Held reports whether the node leads the slot as far as it knows, be it uncertain now.
 func (e *Engine) Held(id slot.ID) (Entry, bool) {
@@ -225,9 +246,9 @@ func (e *Engine) heldCount() int {
 }
 
 func (e *Engine) servingCount() int {
-	n := 0
+	n, m := 0, e.Moment()
 	for id := range e.tenures {
-		if _, ok := e.Serving(slot.ID(id)); ok {
+		if _, ok := m.Serving(slot.ID(id)); ok {
 			n++
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard-io/switchyard/shared/lifecycle"
+	"github.com/switchyard-io/switchyard/shared/membership"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/subject"
@@ -290,4 +293,93 @@ func TestEngineConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
+}
+
+// Renewals fail while everything else works: the lease lapses, and the nodes refuse. Their
+// beacons keep the others from taking over; once renewals succeed, all go on at the same term.
+func TestBlockedRenewalsFenceAndCostNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natstest.Server(t).URL(), logical)
+	a, b := w.start("a", shortLease), w.start("b", shortLease)
+	w.balanced(15*time.Second, a, b)
+	losses := a.losses() + b.losses()
+	js, err := natsconn.JetStream(natstest.Conn(t, w.url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), subject.BucketNodes); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, 6*time.Second, "both refuse", func() bool { return a.serving()+b.serving() == 0 })
+	if a.engine.Check() == nil {
+		t.Error("ready without a lease")
+	}
+	if _, err := Setup(t.Context(), js, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.balanced(10*time.Second, a, b)
+	if n := a.losses() + b.losses() - losses; n != 0 {
+		t.Errorf("%d slots lost", n)
+	}
+}
+
+// A slot bucket that was lost and made anew: revisions begin again, terms do not.
+func TestTermsOutliveTheBucket(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, natstest.Server(t).URL(), logical)
+	a, b := w.start("a"), w.start("b")
+	w.balanced(15*time.Second, a, b)
+	js, err := natsconn.JetStream(natstest.Conn(t, w.url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteKeyValue(t.Context(), subject.BucketSlots); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Setup(t.Context(), js, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := b.table.Snapshot()
+	a.crash()
+	natstest.Eventually(t, 10*time.Second, "the other node serves all", func() bool { return b.serving() == logical })
+	for id := range slot.ID(logical) {
+		old, now := before.Entry(id), b.table.Snapshot().Entry(id)
+		if old.Leader == a.owner() && now.Term != old.Term+1 || old.Leader == b.owner() && now.Term != old.Term {
+			t.Errorf("slot %d: %v at term %d, then %v at term %d", id, old.Leader, old.Term, now.Leader, now.Term)
+		}
+	}
+}
+
+func BenchmarkServing(b *testing.B) {
+	nc := natstest.Conn(b, natstest.Server(b).URL())
+	layout := slot.Layout{Logical: logical, ConfigEpoch: 1}
+	table, err := NewTable(TableConfig{}, layout, nc, membership.NewTracker(nc, membership.Config{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, err := NewEngine(EngineConfig{}, lifecycle.NewNode("authority", "a"), nc, table, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e.lease.deadline.Store(int64(never))
+	e.cfg.PulseGrace, e.lease.cfg.PulseGrace = never, never
+	e.lease.pulse.Store(1)
+	e.tenures[0].Store(&tenure{entry: led("a", 1)})
+	b.Run("alone", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := e.Serving(0); !ok {
+				b.Fatal("not serving")
+			}
+		}
+	})
+	b.Run("in a batch", func(b *testing.B) {
+		b.ReportAllocs()
+		m := e.Moment()
+		for b.Loop() {
+			if _, ok := m.Serving(0); !ok {
+				b.Fatal("not serving")
+			}
+		}
+	})
 }

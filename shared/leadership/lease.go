@@ -48,14 +48,18 @@ type lease struct {
 
 func (l *lease) now() int64 { return int64(time.Since(l.base)) }
 
+func (l *lease) heldAt(now int64) bool { return now < l.deadline.Load() }
+
+func (l *lease) beatingAt(now int64) bool {
+	p := l.pulse.Load()
+	return p != 0 && now-p < int64(l.cfg.PulseGrace)
+}
+
 // remaining is how long the lease still holds; not positive: it does not.
 func (l *lease) remaining() time.Duration { return time.Duration(l.deadline.Load() - l.now()) }
 
 // beating reports whether the control connection answered a moment ago.
-func (l *lease) beating() bool {
-	p := l.pulse.Load()
-	return p != 0 && l.now()-p < int64(l.cfg.PulseGrace)
-}
+func (l *lease) beating() bool { return l.beatingAt(l.now()) }
 
 // margin is by how much the deadline comes before the key's expiry.
 func (l *lease) margin() time.Duration { return l.cfg.LeaseTTL / 15 }
