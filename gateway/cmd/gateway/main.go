@@ -3,13 +3,22 @@ package main
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 
 	"github.com/switchyard-io/switchyard/gateway"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 )
 
+// gcPercent keeps the heap of a gateway close to what its idle sessions need: they are most of it,
+// and collecting it often costs little.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	var cfg gateway.Config
 	var nats natsconn.Config
 	lifecycle.Main(lifecycle.Gateway, func(_ context.Context, env lifecycle.Env) (lifecycle.Service, lifecycle.AdminConfig, error) {

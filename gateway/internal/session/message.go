@@ -106,8 +106,7 @@ func (s *Session) allow() error {
 func (s *Session) serve(f frame.Frame) error {
 	switch f.Route {
 	case frame.RouteHeartbeat:
-		var req heartbeat
-		if err := decode(f.Payload, &req); err != nil {
+		if _, err := decodeHeartbeat(f.Payload); err != nil {
 			return err
 		}
 	case frame.RouteRenew:

@@ -178,6 +178,9 @@ func TestBadFrames(t *testing.T) {
 		{`{"id":1,"route":4}`, fault.InvalidRequest},
 		{`{"id":1,"route":100,"payload":{}}`, fault.RouteNotFound},
 		{`{"id":1,"route":2,"payload":{"x":1}}`, fault.InvalidRequest},
+		{`{"id":1,"route":2,"payload":{"last_seq":-1}}`, fault.InvalidRequest},
+		{`{"id":1,"route":2,"payload":{"last_seq":4294967296}}`, fault.InvalidRequest},
+		{`{"id":1,"route":2,"payload":{"last_seq":1,"last_seq":2}}`, fault.InvalidRequest},
 		{`{"id":1,"route":3,"payload":{}}`, fault.InvalidRequest},
 		{`{"id":1,"route":5,"payload":{"seqs":[-1]}}`, fault.InvalidRequest},
 		{`{"id":1,"route":6,"payload":{"group":"no/good"}}`, fault.InvalidRequest},
@@ -246,7 +249,7 @@ func TestRoutesOfAnActiveSession(t *testing.T) {
 		c := &fakeConn{}
 		s := h.enter(t, c)
 		for _, msg := range []string{
-			`{"id":2,"route":2}`, `{"id":2,"route":2,"payload":{"last_seq":4}}`, `{"id":2,"route":5,"payload":{"seqs":[1,2]}}`,
+			`{"id":2,"route":2}`, `{"id":2,"route":2,"payload":{"last_seq":4}}`, `{"id":2,"route":2,"payload":{ "last_seq" : 0 }}`, `{"id":2,"route":5,"payload":{"seqs":[1,2]}}`,
 			`{"id":2,"route":6,"payload":{"group":"room-1"}}`, `{"id":2,"route":7,"payload":{"group":"room-1"}}`,
 		} {
 			s.Message([]byte(msg))
