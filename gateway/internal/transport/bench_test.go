@@ -77,10 +77,10 @@ func (quiet) Message(*Conn, []byte) {}
 func (quiet) Active(*Conn)          {}
 func (quiet) Closed(*Conn, Cause)   {}
 
-func startQuiet(b *testing.B) *gate {
+func startWith(b *testing.B, events Events) *gate {
 	var g *gate
 	g = start(b, Config{}, func(h *Hooks) {
-		h.Open = func(c *Conn) Events { g.conns <- c; return quiet{} }
+		h.Open = func(c *Conn) Events { g.conns <- c; return events }
 	})
 	return g
 }
@@ -102,18 +102,41 @@ func resident(b *testing.B) (rss, inUse float64) {
 	return float64(pages * os.Getpagesize()), float64(m.HeapAlloc + m.StackInuse)
 }
 
-// BenchmarkIdleConnection reports what one idle WebSocket connection costs the gateway's process
-// (the session above it apart). Run with -benchtime 1x.
+// hungry is an Events that answers, with a handler that needs some stack.
+type hungry struct{ quiet }
+
+func (hungry) Message(c *Conn, _ []byte) {
+	deep(8)
+	_ = c.Send([]byte(`{}`))
+}
+
+//go:noinline
+func deep(n int) byte {
+	var room [1024]byte
+	if n > 0 {
+		room[n] = deep(n - 1)
+	}
+	return room[n%3]
+}
+
+// BenchmarkIdleConnection reports what one idle WebSocket connection, which has sent one message,
+// costs the gateway's process (the session above it apart). Run with -benchtime 1x.
 func BenchmarkIdleConnection(b *testing.B) {
 	const n = 9500
 	for range b.N {
-		g := startQuiet(b)
+		g := startWith(b, hungry{})
 		rss, inUse := resident(b)
 		fds := gather(b, g, n)
+		msg := masked(ws.OpText, true, `{"route":2,"id":1}`)
+		for _, fd := range fds {
+			if _, err := syscall.Write(fd, msg); err != nil {
+				b.Fatal(err)
+			}
+		}
+		eventually(b, "all are answered", func() bool { return g.Stats().MessagesOut == n })
 		afterRSS, afterInUse := resident(b)
 		b.ReportMetric((afterRSS-rss)/n, "rss-B/conn")
 		b.ReportMetric((afterInUse-inUse)/n, "heap+stack-B/conn")
-		runtime.KeepAlive(fds)
 	}
 }
 
@@ -122,7 +145,7 @@ func BenchmarkIdleConnection(b *testing.B) {
 func BenchmarkFanOut(b *testing.B) {
 	for _, n := range []int{100, 9500} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			g := startQuiet(b)
+			g := startWith(b, quiet{})
 			fds := gather(b, g, n)
 			conns := make([]*Conn, n)
 			for i := range conns {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/gobwas/ws"
 	"github.com/switchyard-io/switchyard/gateway/internal/stream"
@@ -30,6 +31,9 @@ func (s *sink) Ping(payload []byte) {
 	_ = s.conn().enqueue(item{data: slices.Clone(payload), op: ws.OpPong})
 }
 
+// stackLife is how long a goroutine that has handled messages goes on with the stack that it has.
+const stackLife = time.Second
+
 // serve is the life of a connection's goroutine. The bytes in early came before it.
 func (c *Conn) serve(early []byte) {
 	limit := c.listener.cfg.MaxMessageBytes
@@ -41,7 +45,13 @@ func (c *Conn) serve(early []byte) {
 	}
 	r := stream.NewReader(c.raw, p)
 	c.listener.stats.bytesIn.Add(int64(len(early)))
-	end := r.Early(early)
+	c.read(r, r.Early(early), time.Time{})
+}
+
+// read handles messages until the connection ends. Handling one grows the goroutine's stack, often
+// by ten times what parking needs, and only garbage collections shrink it, slowly; so a connection
+// goes on with a fresh goroutine after a read, at most once in stackLife.
+func (c *Conn) read(r *stream.Reader, end *stream.End, born time.Time) {
 	for end == nil && c.open() {
 		var n int
 		var err error
@@ -49,6 +59,10 @@ func (c *Conn) serve(early []byte) {
 			c.broken(err, r.Between())
 		}
 		c.listener.stats.bytesIn.Add(int64(n))
+		if now := time.Now(); end == nil && now.Sub(born) > stackLife {
+			c.listener.conns.Go(func() { c.read(r, nil, now) })
+			return
+		}
 	}
 	if end != nil {
 		c.judge(end)
