@@ -28,7 +28,8 @@ const (
 	maxPending        = 4096             // requests without an answer; more are refused with QUEUE_FULL
 	defaultMaxMessage = 4 << 20          // bytes
 	writeTimeout      = 10 * time.Second // for one message; a socket that takes longer is closed
-	goodbyeTimeout    = 2 * time.Second  // from Close to the end, if the gateway does not answer
+	stackLife         = time.Second
+	goodbyeTimeout    = 2 * time.Second // from Close to the end, if the gateway does not answer
 )
 
 // Options of Dial. The zero value will do.
@@ -186,10 +187,19 @@ func (c *Client) run(early []byte) {
 		p = stream.WebSocket((*sink)(c), stream.Options{Client: true, Binary: c.codec.Binary(), Limit: limit})
 	}
 	r := stream.NewReader(c.raw, p)
-	end := r.Early(early)
+	c.read(r, r.Early(early), time.Time{})
+}
+
+// read handles messages until the end. Handling one grows the goroutine's stack, so the client
+// goes on with a fresh one after a read, at most once in stackLife.
+func (c *Client) read(r *stream.Reader, end *stream.End, born time.Time) {
 	var err error
 	for end == nil && err == nil {
 		_, end, err = r.Next()
+		if now := time.Now(); end == nil && err == nil && now.Sub(born) > stackLife {
+			go c.read(r, nil, now)
+			return
+		}
 	}
 	r.Release()
 	c.finish(end, err)
