@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -58,6 +59,8 @@ type Server struct {
 	slots map[slot.ID][]*nats.Subscription
 	batch *nats.Subscription
 
+	barriers sync.Map // *nats.Msg -> chan struct{}: see Quiesce
+
 	dropped atomic.Int64 // by the NATS client, of subscriptions that ended
 	late    atomic.Int64
 	invalid atomic.Int64
@@ -106,6 +109,10 @@ func (s *Server) work(in <-chan *nats.Msg, serve func(*nats.Msg)) {
 	for {
 		select {
 		case m := <-in:
+			if done, ok := s.barriers.LoadAndDelete(m); ok {
+				close(done.(chan struct{}))
+				continue
+			}
 			serve(m)
 		case <-s.quit:
 			return
@@ -153,6 +160,41 @@ func (s *Server) Close(id slot.ID) {
 		s.endLocked(sub)
 	}
 	delete(s.slots, id)
+}
+
+// Quiesce ends the subscriptions of a logical slot and returns when every call has been served that
+// came before, or with ctx's error.
+func (s *Server) Quiesce(ctx context.Context, id slot.ID) error {
+	s.Close(id)
+	if err := s.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("quiescing slot %d: %w", id, err)
+	}
+	var passed []chan struct{}
+	seen := map[chan *nats.Msg]bool{}
+	for _, h := range s.layout.Hashes(id) {
+		in := s.inboxes[int(h)%len(s.inboxes)]
+		if seen[in] {
+			continue
+		}
+		seen[in] = true
+		m, done := &nats.Msg{}, make(chan struct{})
+		s.barriers.Store(m, done)
+		select {
+		case in <- m:
+			passed = append(passed, done)
+		case <-ctx.Done():
+			s.barriers.Delete(m)
+			return ctx.Err()
+		}
+	}
+	for _, done := range passed {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (s *Server) endLocked(sub *nats.Subscription) {
