@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"sync"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/membership"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/telemetry"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
-	"go.opentelemetry.io/otel/metric"
 )
 
 const scope = "github.com/switchyard-io/switchyard/worldrouter"

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/natstest"
@@ -16,7 +18,6 @@ import (
 	"github.com/switchyard-io/switchyard/shared/telemetry"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 	"github.com/switchyard-io/switchyard/worldrouter"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,12 +11,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/shared/embedded"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/subject"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,8 +60,7 @@ func TestToken(t *testing.T) {
 	}
 	defer s.Shutdown()
 	if nc, err := nats.Connect(s.URL()); !errors.Is(err, nats.ErrAuthorization) {
-		t.Fatalf("without the token: %v", err)
-		nc.Close()
+		t.Fatalf("without the token: %v, %v", nc, err)
 	}
 	nc, err := nats.Connect(strings.Replace(s.URL(), "nats://", "nats://let-me-in@", 1))
 	if err != nil {

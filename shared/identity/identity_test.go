@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard-io/switchyard/shared/identity"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/switchyard-io/switchyard/shared/identity"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

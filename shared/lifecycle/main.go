@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/kelseyhightower/envconfig"
+
 	"github.com/switchyard-io/switchyard/shared/telemetry"
 )
 

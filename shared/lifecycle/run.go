@@ -47,7 +47,7 @@ func Run(ctx context.Context, p Plan) error {
 	}
 	order := stages(p.Services)
 	failed := p.start(ctx, order)
-	if failed == nil {
+	if failed == nil || ctx.Err() != nil { // a start that ctx cut short is the end that was asked for
 		failed = p.serve(ctx, admin)
 		p.drain(backwards(order), admin.cfg.DrainTimeout)
 	}
@@ -58,15 +58,14 @@ func Run(ctx context.Context, p Plan) error {
 	return errors.Join(errs...)
 }
 
-// start is cut short when ctx ends: what did not come up by then is stopped all the same.
+// start brings the stages up one after the other, for as long as ctx allows.
 func (p Plan) start(ctx context.Context, order [][]Service) error {
 	for _, stage := range order {
-		err := each(stage, func(s Service) error { return s.Start(ctx) })
-		if err != nil && ctx.Err() == nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return nil
+		if err := each(stage, func(s Service) error { return s.Start(ctx) }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func TestRunKeepsTheOrder(t *testing.T) {
 	p := plan(newFake(j, Authority, "a"), newFake(j, Ticketing, "t"), newFake(j, Gateway, "g"))
 	ctx, cancel := context.WithCancel(t.Context())
 	p.OnReady = func(addr string) {
-		if r, err := http.Get("http://" + addr + "/readyz"); err != nil || r.StatusCode != 200 {
+		if r, err := http.Get("http://" + addr + "/readyz"); err != nil || r.StatusCode != http.StatusOK {
 			t.Errorf("readyz: %v %v", r, err)
 		} else {
 			_ = r.Body.Close()

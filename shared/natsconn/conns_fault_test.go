@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard-io/switchyard/shared/embedded"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/natstest"

@@ -32,7 +32,7 @@ const (
 // Codes of JetStream's API that mean "not yet".
 const (
 	codeNoPeers jetstream.ErrorCode = 10005 // no suitable peers for placement
-	statusAway                      = 503   // no leader, insufficient resources
+	statusAway  int                 = 503   // no leader, insufficient resources
 )
 
 // JetStream returns the JetStream client of a connection.

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/switchyard-io/switchyard/shared/natstest"
 	"go.uber.org/goleak"
+
+	"github.com/switchyard-io/switchyard/shared/natstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

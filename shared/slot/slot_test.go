@@ -4,9 +4,10 @@ import (
 	"hash/fnv"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
-	"pgregory.net/rapid"
 )
 
 func TestVectors(t *testing.T) {

@@ -3,8 +3,9 @@ package slot_test
 import (
 	"testing"
 
-	"github.com/switchyard-io/switchyard/shared/slot"
 	"go.uber.org/goleak"
+
+	"github.com/switchyard-io/switchyard/shared/slot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
