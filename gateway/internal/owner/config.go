@@ -12,7 +12,7 @@ type Config struct {
 	// PendingMessages and PendingBytes bound what waits for the push and for the action handler;
 	// what is over is dropped, counted, and unanswered. Defaults 65536, 64 MiB.
 	PendingMessages, PendingBytes int
-	// GroupQueue is the most group pushes and syncs that wait. Default 65536.
+	// GroupQueue is the most group pushes and syncs that wait. Default 8192.
 	GroupQueue int
 	// MaxItems, MaxAddresses bound one batch: its items and all of their addresses. A larger
 	// batch is ignored and counted. Defaults 4096, 65536.
@@ -41,7 +41,7 @@ func (c *Config) defaults() error {
 		return errors.New("owner: gateway and boot id are required")
 	}
 	for p, n := range map[*int]int{
-		&c.PendingMessages: 1 << 16, &c.PendingBytes: 64 << 20, &c.GroupQueue: 1 << 16,
+		&c.PendingMessages: 1 << 16, &c.PendingBytes: 64 << 20, &c.GroupQueue: 1 << 13,
 		&c.MaxItems: 4096, &c.MaxAddresses: 1 << 16, &c.MaxAckWaits: 1 << 18,
 		&c.MaxGroups: 1 << 16, &c.MaxGroupsPerSession: 64,
 	} {

@@ -82,8 +82,21 @@ func TestEveryGatewayAnswersASync(t *testing.T) {
 		t.Fatalf("got %+v", none)
 	}
 	r.sync(in, 1, "nobody")
+	other, err := New(Config{Gateway: "gw2", Boot: "boot"}, r.nc, nobody{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Stop)
 	if reply := in.group(); !reply.Final || len(reply.Sessions) != 0 || reply.GatewayId != "gw" {
 		t.Fatalf("got %+v", reply)
+	}
+	r.sync(in, 2, "nobody")
+	answered := map[string]bool{in.group().GatewayId: true, in.group().GatewayId: true}
+	if !answered["gw"] || !answered["gw2"] {
+		t.Fatalf("answered: %v", answered)
 	}
 }
 

@@ -55,6 +55,38 @@ func TestObserve(t *testing.T) {
 	}
 }
 
+// FuzzMessages: whatever the bytes, nothing panics.
+func FuzzMessages(f *testing.F) {
+	id := identity.NewSessionID(22)
+	to := []*wirepb.Address{{Uid: "eu/main/alice", SessionId: id[:], OwnerSeq: 1}}
+	for _, m := range []message{
+		&wirepb.OwnerPush{GatewayId: "g", BootId: "b", Items: []*wirepb.OwnerPushItem{{Push: &wirepb.Push{Ack: true}, To: to}}},
+		&wirepb.OwnerAction{GatewayId: "g", BootId: "b", Kind: wirepb.ActionKind_ACTION_KIND_KICK, Sessions: to},
+		&wirepb.GroupPush{Group: "room", Push: &wirepb.Push{ExcludeSessions: [][]byte{{1}}}},
+		&wirepb.GroupSync{Id: 1},
+	} {
+		data, err := m.MarshalVT()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o, err := New(Config{Gateway: "g", Boot: "b"}, nil, nobody{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.onPush(&nats.Msg{Data: data})
+		o.onAction(&nats.Msg{Data: data})
+		o.onGroupPush(&nats.Msg{Subject: subject.Group("room"), Data: data}, nil)
+		o.onGroupSync(&nats.Msg{Subject: subject.GatewaysGroupSync, Data: data})
+	})
+}
+
+type nobody struct{}
+
+func (nobody) Exact(identity.UID, identity.SessionID, uint64) (Session, bool) { return nil, false }
+
 // sink takes every push of any address.
 type sink struct{ fakeSession }
 

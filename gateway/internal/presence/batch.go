@@ -90,6 +90,9 @@ func (c *Client) send(ctx context.Context, op subject.AuthorityOp, b *batch) ([]
 	}
 	msg, err := c.request(ctx, subject.Authority(b.to.node, b.to.boot, op), data, end)
 	if err != nil {
+		for _, t := range b.targets {
+			c.doubt(t)
+		}
 		return nil, err
 	}
 	var reply wirepb.SessionBatchReply

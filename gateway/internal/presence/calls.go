@@ -135,6 +135,7 @@ func (c *Client) follow(ctx context.Context, h slot.Hash, k call) (slot.Target, 
 		}
 		status, current, err := c.attempt(ctx, t, k)
 		if err != nil {
+			c.doubt(t)
 			last = err
 			continue
 		}

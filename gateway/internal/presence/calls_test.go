@@ -265,6 +265,24 @@ func TestHintsOnlyMoveForward(t *testing.T) {
 	}
 }
 
+func TestAHintToNobodyIsDropped(t *testing.T) {
+	r := newRig(t)
+	now := target(3, "a", 4)
+	r.table.set(now)
+	r.learn(target(3, "nobody", 9))
+	var seen atomic.Int64
+	// The slot's subject is the leader's, whatever the term: one that does not match is silent.
+	r.serve(subject.Slot(3, subject.SlotRegister), func(data []byte) message {
+		if req := parse[wirepb.RegisterRequest](t, data); req.Target.LeaderTerm != now.Term {
+			return nil
+		}
+		return leaderAt(t, now, &seen)(data)
+	})
+	if got, err := r.Register(within(t, patience), record(3)); err != nil || !got.Target.SameFence(now) {
+		t.Fatalf("got %+v %v", got, err)
+	}
+}
+
 func TestAbortIsSentOnce(t *testing.T) {
 	r, reg := commitRig(t)
 	got := make(chan *wirepb.AbortRequest, 2)

@@ -19,7 +19,7 @@ type Client struct {
 	counts   counts
 
 	// hints are targets that answers named and the slot table may not know yet; the newer of the
-	// two is used. They only ever move forward.
+	// two is used. They move forward, and go when nobody answers there: then the table decides.
 	hints [slot.Count]atomic.Pointer[slot.Target]
 
 	wake    chan struct{} // capacity 1: the slot table changed
@@ -94,6 +94,14 @@ func (c *Client) learn(t slot.Target) {
 		if p.CompareAndSwap(old, &t) {
 			return
 		}
+	}
+}
+
+// doubt drops a hint that led to where nobody answers.
+func (c *Client) doubt(t slot.Target) {
+	p := &c.hints[t.Hash]
+	if hint := p.Load(); hint != nil && hint.SameFence(t) {
+		p.CompareAndSwap(hint, nil)
 	}
 }
 

@@ -204,6 +204,7 @@ func (c *Client) sendParts(ctx context.Context, to leader, parts []*restorePart,
 	results, err := c.sendRestore(ctx, to, parts)
 	if err != nil {
 		for _, p := range parts {
+			c.doubt(p.target)
 			failed[p.target.Hash] = true
 		}
 		return false
