@@ -74,12 +74,11 @@ type Client struct {
 
 	sending sync.Mutex // one message after the other; never held together with mu
 
-	mu       sync.Mutex
-	nextID   uint64
-	pending  map[uint64]func(Reply, error)
-	ended    error // not nil: pending takes no more
-	interval time.Duration
-	beats    *time.Timer
+	mu      sync.Mutex
+	nextID  uint64
+	pending map[uint64]func(Reply, error)
+	ended   error // not nil: pending takes no more
+	beats   *time.Timer
 }
 
 // Request sends a request and waits for its answer: a *fault.Error when it is an error frame.

@@ -78,7 +78,7 @@ func TestPushes(t *testing.T) {
 			}
 		}
 		if form != "json" {
-			if err := c.Ack(1); err != client.ErrNoAck {
+			if err := c.Ack(1); !errors.Is(err, client.ErrNoAck) {
 				t.Errorf("ack: %v", err)
 			}
 			return
@@ -144,7 +144,7 @@ func TestCloseByTheClient(t *testing.T) {
 		c := dial(t, url, o)
 		_ = c.Close()
 		_ = c.Close()
-		if err := want(t, ended, "OnClose"); err != client.ErrClosed {
+		if err := want(t, ended, "OnClose"); !errors.Is(err, client.ErrClosed) {
 			t.Errorf("ended with %v", err)
 		}
 		cause := want(t, g.causes, "end at the gateway")
@@ -187,7 +187,7 @@ func TestRequestIsBoundedByItsContext(t *testing.T) {
 	c := dial(t, "ws://"+g.Addr().String()+"/v1/connect", client.Options{LocalAddr: net.IPv4(127, 0, 0, 1)})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := c.Request(ctx, 201, nil); err != context.DeadlineExceeded {
+	if _, err := c.Request(ctx, 201, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )

@@ -11,11 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/gateway/client"
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/gateway/internal/transport"
 	"github.com/switchyard-io/switchyard/shared/fault"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

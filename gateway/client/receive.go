@@ -5,9 +5,10 @@ import (
 	"errors"
 
 	"github.com/gobwas/ws"
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // sink is what a Client is to its parser.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 )
 

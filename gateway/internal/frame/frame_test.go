@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard-io/switchyard/shared/fault"
 	"pgregory.net/rapid"
+
+	"github.com/switchyard-io/switchyard/shared/fault"
 )
 
 func TestDecodeJSON(t *testing.T) {
@@ -66,7 +67,7 @@ func TestDecodeJSONRefusals(t *testing.T) {
 			}
 			continue
 		}
-		if err != tc.want {
+		if err == nil || err.Error() != tc.want.Error() {
 			t.Errorf("%s: got %v, want %v", tc.in, err, tc.want)
 		}
 		if f.Route != 100 || f.ID != 5 || f.Seq != 6 {
@@ -90,7 +91,7 @@ func TestDecodeJSONRefusals(t *testing.T) {
 		`{"kind":"push","route":100,"id":1}`:      errPushID,
 		`{"kind":"push","route":100,"ack":1}`:     errAck,
 	} {
-		if _, err := JSON.Decode([]byte(in)); err != want {
+		if _, err := JSON.Decode([]byte(in)); err == nil || err.Error() != want.Error() {
 			t.Errorf("%s: got %v, want %v", in, err, want)
 		}
 	}
@@ -158,7 +159,7 @@ func TestELR2Header(t *testing.T) {
 		{Frame{Kind: KindRequest, Route: 2, ID: 1, Seq: 1}, errSystemSeq},
 		{Frame{Kind: KindPush, Route: 200, ID: 1}, errPushID},
 	} {
-		if f, err := ELR2.Decode(ELR2.Append(nil, tc.frame)); err != tc.want || f.Route != tc.frame.Route || f.ID != tc.frame.ID {
+		if f, err := ELR2.Decode(ELR2.Append(nil, tc.frame)); err == nil || err.Error() != tc.want.Error() || f.Route != tc.frame.Route || f.ID != tc.frame.ID {
 			t.Errorf("%+v: got %+v, %v, want %v", tc.frame, f, err, tc.want)
 		}
 	}
@@ -179,6 +180,14 @@ func TestPreparedEqualsAppend(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestPreparedIsAlwaysUTF8(t *testing.T) {
+	p := Prepare(JSON, 200, []byte("\"\xff\""), false, false)
+	f, err := JSON.Decode(append(p.AppendHead(nil, 1), p.Tail()...))
+	if err != nil || !f.Base64 || string(f.Payload) != "\"\xff\"" {
+		t.Fatalf("got %+v, %v", f, err)
+	}
 }
 
 func TestRoundTrip(t *testing.T) {

@@ -3,6 +3,7 @@ package frame
 import (
 	"encoding/binary"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Prepared is a push encoded once for all sessions of one codec. A session's own message is
@@ -13,7 +14,9 @@ type Prepared struct {
 	codec Codec
 }
 
-// Prepare encodes a push. The payload follows the rules of Frame.Payload, and is copied.
+// Prepare encodes a push. The payload follows the rules of Frame.Payload, and is copied. A payload
+// that is not UTF-8 travels as bytes whatever the sender says: one bad sender must not have the
+// connections of its receivers fail.
 func Prepare(c Codec, route uint32, payload []byte, base64, ack bool) *Prepared {
 	p := &Prepared{codec: c}
 	if c == ELR2 {
@@ -21,6 +24,7 @@ func Prepare(c Codec, route uint32, payload []byte, base64, ack bool) *Prepared 
 		p.tail = append([]byte(nil), payload...)
 		return p
 	}
+	base64 = base64 || !utf8.Valid(payload)
 	p.head = append(appendHead(make([]byte, 0, 48), KindPush, route), `,"seq":`...)
 	size := len(payload)
 	if base64 {

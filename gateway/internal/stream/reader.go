@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"io"
 	"sync"
 	"syscall"
@@ -38,10 +39,10 @@ func (r *Reader) try(fd uintptr) bool {
 	}
 	for {
 		r.n, r.err = syscall.Read(int(fd), r.buf[r.have:])
-		switch r.err {
-		case syscall.EINTR:
+		switch {
+		case errors.Is(r.err, syscall.EINTR):
 			continue
-		case syscall.EAGAIN:
+		case errors.Is(r.err, syscall.EAGAIN):
 			if r.have == 0 {
 				r.Release()
 			}

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
-	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"unicode/utf8"
 
@@ -70,7 +71,7 @@ func (p *webSocket) step(b []byte) (int, *End) {
 	}
 	p.src.Reset(b)
 	h, err := ws.ReadHeaderBuffer(&p.src, p.scratch[:])
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return 0, nil
 	}
 	state := p.side

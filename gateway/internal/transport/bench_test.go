@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 )
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -11,9 +12,10 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+	"go.uber.org/goleak"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -176,7 +178,7 @@ func (p *peer) wantClose(code uint16) {
 		}
 		break
 	}
-	if _, _, err := p.tryRead(); err != io.EOF {
+	if _, _, err := p.tryRead(); !errors.Is(err, io.EOF) {
 		p.t.Fatalf("after the close frame: %v, want EOF", err)
 	}
 }

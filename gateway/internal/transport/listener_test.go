@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
@@ -233,7 +235,7 @@ func TestStopIsBounded(t *testing.T) {
 	g.dial(t, frame.JSON)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if err := g.Stop(ctx); err != context.DeadlineExceeded {
+	if err := g.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
 	}
 	g.rec.wantClosed(t)

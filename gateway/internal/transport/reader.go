@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/stream"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
@@ -82,7 +83,7 @@ func (c *Conn) causeNow() Cause {
 // goodbye by ending its stream between two frames.
 func (c *Conn) broken(err error, between bool) {
 	cause := Cause{Origin: OriginBroken, Err: err}
-	if c.stream && err == io.EOF && between {
+	if c.stream && errors.Is(err, io.EOF) && between {
 		cause = Cause{Origin: OriginPeer}
 	}
 	c.end(cause, ending{drop: true})

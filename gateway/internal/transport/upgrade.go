@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
@@ -50,7 +51,7 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
+	early, _ := rw.Peek(rw.Reader.Buffered())
 	if err := l.open(tcp, ip, codec, false, slices.Clone(early)); err != nil {
 		l.log.Debug("connection lost at once", "listener", ListenerWebSocket, "error", err)
 	}

@@ -2,12 +2,14 @@ package transport
 
 import (
 	"bufio"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/gobwas/ws"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
@@ -156,7 +158,7 @@ func TestClientSaysGoodbye(t *testing.T) {
 			if cause := g.rec.wantClosed(t); cause.Origin != OriginPeer || cause.PeerCode != tc.code {
 				t.Errorf("cause %+v", cause)
 			}
-			if err := c.Send([]byte("x")); err != ErrClosed {
+			if err := c.Send([]byte("x")); !errors.Is(err, ErrClosed) {
 				t.Errorf("send: %v", err)
 			}
 		})
@@ -217,10 +219,10 @@ func TestI1_NothingIsAcceptedAfterClose(t *testing.T) {
 	}
 	c.Close(fault.CloseReplaced, []byte(`"last one"`), []byte(`"last two"`))
 	c.Close(fault.CloseInternal, []byte(`"never"`))
-	if err := c.Send([]byte(`"late"`)); err != ErrClosed {
+	if err := c.Send([]byte(`"late"`)); !errors.Is(err, ErrClosed) {
 		t.Errorf("send after close: %v", err)
 	}
-	if err := c.SendPrepared(frame.Prepare(frame.JSON, 200, nil, false, false), 1); err != ErrClosed {
+	if err := c.SendPrepared(frame.Prepare(frame.JSON, 200, nil, false, false), 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("prepared send after close: %v", err)
 	}
 	for _, want := range []string{`"queued"`, `"last one"`, `"last two"`} {

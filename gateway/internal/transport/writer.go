@@ -87,7 +87,7 @@ func (l *Listener) runWriter() {
 func (w *writer) try(fd uintptr) bool {
 	for w.n < len(w.out) {
 		n, err := syscall.Write(int(fd), w.out[w.n:])
-		if err == syscall.EINTR {
+		if errors.Is(err, syscall.EINTR) {
 			continue
 		}
 		if err != nil {
