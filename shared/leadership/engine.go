@@ -120,8 +120,6 @@ type Engine struct {
 	tenures  []atomic.Pointer[tenure] // written by Run only
 	pending  atomic.Int64             // releases that are not stored yet
 	wakeup   chan struct{}
-
-	steward *steward // owned by Run
 }
 
 // tenure is one leadership of this life. It may be served while reconnects and lapses are still

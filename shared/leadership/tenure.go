@@ -121,26 +121,7 @@ func (s *steward) confirm(ctx context.Context) {
 		return // nothing to prove, or nothing to stand on yet
 	}
 	results := make([]outcome, len(ids))
-	each(ids, func(i int, id slot.ID) {
-		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-		defer cancel()
-		t := s.e.tenures[id].Load()
-		seq := t.entry.Revision
-		stored, v, err := s.e.read(ctx, id)
-		switch {
-		case err != nil:
-			results[i] = outcome{err: err}
-			return
-		case stored.sameLeadership(t.entry):
-			seq = v.seq // an earlier confirmation was stored, and we never heard
-		case v.live:
-			results[i] = outcome{stored, errTaken}
-			return
-		default: // the bucket was lost
-			seq = v.seq
-		}
-		results[i] = s.e.write(ctx, id, t.entry, seq)
-	})
+	each(ids, func(i int, id slot.ID) { results[i] = s.e.tryConfirm(ctx, id, s.e.tenures[id].Load().entry) })
 	for i, id := range ids {
 		r := results[i]
 		count(s.e.counts.doubts, "result", result(r.err))
@@ -156,6 +137,21 @@ func (s *steward) confirm(ctx context.Context) {
 			s.drop(id, LossSuperseded)
 		}
 	}
+}
+
+// tryConfirm writes the record of a tenure once more, if it is still there (perhaps from an earlier
+// confirmation whose result was never heard), or if the bucket was lost.
+func (e *Engine) tryConfirm(ctx context.Context, id slot.ID, held Entry) outcome {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	stored, v, err := e.read(ctx, id)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if v.live && !stored.sameLeadership(held) {
+		return outcome{stored, errTaken}
+	}
+	return e.write(ctx, id, held, v.seq)
 }
 
 // give hands slots over, one after the other, each to whom the wish names.

@@ -136,12 +136,12 @@ func TestForgedBeaconIsIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real, err := (&wirepb.Beacon{Service: "gateway", NodeId: "other", BootId: "b", State: lifecycle.Ready, Sequence: 1}).MarshalVT()
+	right, err := (&wirepb.Beacon{Service: "gateway", NodeId: "other", BootId: "b", State: lifecycle.Ready, Sequence: 1}).MarshalVT()
 	if err != nil {
 		t.Fatal(err)
 	}
 	natstest.Eventually(t, 2*time.Second, "the right beacon is heard", func() bool {
-		for _, d := range [][]byte{data, []byte("junk"), real} {
+		for _, d := range [][]byte{data, []byte("junk"), right} {
 			if err := nc.Publish(subject.Beacon("gateway", "other", "b"), d); err != nil {
 				t.Fatal(err)
 			}
