@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard-io/switchyard/authority/internal/directory"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
@@ -17,6 +18,7 @@ const ackSpread = 250 * time.Millisecond
 // link is the queue to one owner.
 type link struct {
 	links   *Links
+	owner   directory.Owner
 	subject string
 
 	mu       sync.Mutex
@@ -135,7 +137,7 @@ func (b *batch) send(w *writer) {
 			header = p.Header
 		}
 	}
-	data, starts, err := w.encode(b.parcels)
+	data, starts, err := w.encode(b.link.owner, b.parcels)
 	b.starts = starts
 	stats.batches.Add(1)
 	stats.parcels.Add(int64(len(b.parcels)))

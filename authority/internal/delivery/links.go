@@ -123,7 +123,7 @@ func (l *Links) link(o directory.Owner) *link {
 	if k = l.owners[o]; k != nil || l.closed || len(l.owners) >= l.cfg.MaxOwners {
 		return k
 	}
-	k = &link{links: l, subject: subject.Owner(o.Gateway, o.Boot, subject.OwnerPush)}
+	k = &link{links: l, owner: o, subject: subject.Owner(o.Gateway, o.Boot, subject.OwnerPush)}
 	l.owners[o] = k
 	return k
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/switchyard-io/switchyard/authority/internal/directory"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
@@ -24,9 +25,10 @@ const maxKeptBytes = 512 << 10
 
 var writers = sync.Pool{New: func() any { return new(writer) }}
 
-// encode writes the parcels, consecutive ones of one push as one item, numbered from 0. The bytes
-// are valid until the next call; starts has each item's first parcel.
-func (w *writer) encode(parcels []Parcel) (data []byte, starts []int, err error) {
+// encode writes the parcels, consecutive ones of one push as one item, numbered from 0. The batch
+// names its owner's life, for the owner to check (I2). The bytes are valid until the next call;
+// starts has each item's first parcel.
+func (w *writer) encode(o directory.Owner, parcels []Parcel) (data []byte, starts []int, err error) {
 	w.items = slices.Grow(w.items[:0], len(parcels))[:0]
 	w.addresses = slices.Grow(w.addresses[:0], len(parcels))[:len(parcels)]
 	w.pointers = slices.Grow(w.pointers[:0], len(parcels))[:len(parcels)]
@@ -42,7 +44,7 @@ func (w *writer) encode(parcels []Parcel) (data []byte, starts []int, err error)
 			starts = append(starts, i)
 		}
 	}
-	w.msg.Items = w.msg.Items[:0]
+	w.msg.GatewayId, w.msg.BootId, w.msg.Items = o.Gateway, o.Boot, w.msg.Items[:0]
 	for n := range w.items {
 		end := len(parcels)
 		if n+1 < len(starts) {
