@@ -216,5 +216,10 @@ func BenchmarkClients(b *testing.B) {
 			}
 		}
 		b.ReportMetric(n/b.Elapsed().Seconds(), "clients/s")
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.HeapAlloc+m.StackInuse)/n, "heap+stack-B/pair") // client and connection
 	}
 }

@@ -2,7 +2,8 @@
 // gobwas/ws) and raw TCP ones, as streams of whole messages. It knows nothing of sessions.
 //
 // What is cheap for an idle connection decides its shape. A connection has one goroutine, which
-// parks on the readability of the raw socket and takes a pooled buffer only when bytes are there.
+// parks on the readability of the raw socket, on a small fresh stack, and takes a pooled buffer
+// only when bytes are there (package stream).
 // Writing takes no goroutine of its own: a connection with something queued waits in line for one
 // of a few writers, which never block; only a socket that is full gets a goroutine, until it has
 // caught up or is cut.
