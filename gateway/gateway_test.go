@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard-io/switchyard/gateway"
 	"github.com/switchyard-io/switchyard/gateway/client"
+	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
@@ -39,13 +41,22 @@ type site struct {
 	nc        *nats.Conn
 	authority *fakeAuthority
 	ticketing *fakeTicketing
+	events    jetstream.Stream
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	url := natstest.Server(t).URL()
-	nc := natstest.Conn(t, url)
-	return &site{t: t, url: url, nc: nc, authority: startAuthority(t, nc), ticketing: startTicketing(t, nc)}
+	s := &site{t: t, url: url, nc: natstest.Conn(t, url)}
+	s.authority, s.ticketing = startAuthority(t, s.nc), startTicketing(t, s.nc)
+	js, err := natsconn.JetStream(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.events, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: subject.StreamEvents, Subjects: []string{subject.EventsAll}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (s *site) gateway(change func(*gateway.Config)) *gateway.Gateway {
@@ -381,6 +392,27 @@ func TestADrainThatIsTakenBack(t *testing.T) {
 	}
 	if len(s.authority.online(alice)) != 1 {
 		t.Fatal("the session is gone")
+	}
+}
+
+func TestSessionEvents(t *testing.T) {
+	s := newSite(t)
+	g := s.gateway(nil)
+	d := s.mustLogin(g, "alice", "")
+	_ = d.Close()
+	for i, what := range []string{api.WhatAuthenticated, api.WhatClosed} {
+		natstest.Eventually(t, within, "the event is stored", func() bool {
+			m, err := s.events.GetMsg(t.Context(), uint64(i+1))
+			if err != nil {
+				return false
+			}
+			var e api.SessionEvent
+			if err := json.Unmarshal(m.Data, &e); err != nil || m.Subject != subject.Event(api.KindSession, what, "eu", "main") ||
+				e.UID != alice || e.SessionID.String() != d.session.SessionID || e.N != uint64(i+1) || e.GatewayID != g.Node().ID || e.Code != 0 {
+				t.Fatalf("%s %s %v", m.Subject, m.Data, err)
+			}
+			return true
+		})
 	}
 }
 

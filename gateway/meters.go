@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/activation"
+	"github.com/switchyard-io/switchyard/gateway/internal/events"
 	"github.com/switchyard-io/switchyard/gateway/internal/keyring"
 	"github.com/switchyard-io/switchyard/gateway/internal/session"
 	"github.com/switchyard-io/switchyard/gateway/internal/transport"
@@ -19,6 +20,7 @@ type reading struct {
 	session    session.Stats
 	activation activation.Stats
 	keys       keyring.Stats
+	events     events.Stats
 	active     int64
 }
 
@@ -88,6 +90,11 @@ var meters = []meter{
 		one(func(r *reading) int64 { return r.activation.Spent })},
 	{"switchyard.gateway.keys.fetches", "{fetch}", "fetches of ticketing's keys, by result", false, by("result", field{
 		"ok": func(r *reading) int64 { return r.keys.Fetched }, "failed": func(r *reading) int64 { return r.keys.Failed }})},
+	{"switchyard.gateway.events", "{event}", "session events, by result", false, by("result", field{
+		"published": func(r *reading) int64 { return r.events.Published },
+		"retried":   func(r *reading) int64 { return r.events.Retried },
+		"lost":      func(r *reading) int64 { return r.events.Lost }})},
+	{"switchyard.gateway.events.queued", "{event}", "session events that wait", true, one(func(r *reading) int64 { return r.events.Queued })},
 	{"switchyard.gateway.keys.misses", "{ticket}", "tickets with an unknown key", false, one(func(r *reading) int64 { return r.keys.Misses })},
 }
 
@@ -138,7 +145,7 @@ func (g *Gateway) observeMeters(m metric.Meter, p *parts) (metric.Registration, 
 	return m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		r := &reading{
 			transport: g.listener.Stats(), session: p.host.Stats(), activation: p.activation.Stats(),
-			keys: p.keys.Stats(), active: int64(g.sessions.Active()),
+			keys: p.keys.Stats(), events: p.events.Stats(), active: int64(g.sessions.Active()),
 		}
 		for i, k := range meters {
 			k.values(r, func(n int64, labels ...attribute.KeyValue) {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/activation"
+	"github.com/switchyard-io/switchyard/gateway/internal/events"
 	"github.com/switchyard-io/switchyard/gateway/internal/keyring"
 	"github.com/switchyard-io/switchyard/gateway/internal/owner"
 	"github.com/switchyard-io/switchyard/gateway/internal/presence"
@@ -35,6 +36,7 @@ type parts struct {
 	presence   *presence.Client
 	owner      *owner.Owner
 	keys       *keyring.Keyring
+	events     *events.Publisher
 	activation *activation.Activation
 	host       *session.Host
 	announcer  *membership.Announcer
@@ -162,8 +164,12 @@ func (g *Gateway) letIn(_ context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
+	if p.events, err = events.New(events.Config{Gateway: g.node.ID, Boot: g.node.Boot}, p.caller); err != nil {
+		return err
+	}
+	p.goWorker(p.events.Run)
 	p.host, err = session.NewHost(g.cfg.session(g.node.ID), session.Deps{
-		Registry: g.sessions, Activator: p.activation, Groups: p.owner.Groups(), Routes: routes,
+		Registry: g.sessions, Activator: p.activation, Groups: p.owner.Groups(), Routes: routes, Observer: p.events,
 	})
 	return err
 }

@@ -76,7 +76,7 @@ func TestEachFailureIsUndone(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				c.fail(w)
 				w.login()
-				time.Sleep(4 * time.Second) // synthetic: whatever waits has ended
+				<-time.After(4 * time.Second) // synthetic: whatever waits has ended
 				synctest.Wait()
 				w.expect(t, c.want)
 				if code := w.errorCode(t); code != c.code {
@@ -122,7 +122,7 @@ func TestI1_TheAnswerComesAfterTheOldOwnersConfirmed(t *testing.T) {
 		k, late := conflict(), conflict()
 		w.register = func() ([]presence.Conflict, error) { return []presence.Conflict{k}, nil }
 		w.evict = func(context.Context) presence.Outcome {
-			time.Sleep(time.Second) // synthetic: the owner takes a moment
+			<-time.After(time.Second) // synthetic: the owner takes a moment
 			return presence.Closed
 		}
 		commits := 0
@@ -134,10 +134,10 @@ func TestI1_TheAnswerComesAfterTheOldOwnersConfirmed(t *testing.T) {
 		}
 		w.login()
 		w.expect(t, "register redeem")
-		time.Sleep(1500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		synctest.Wait()
 		w.expect(t, "evicted:1 commit")
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		w.expect(t, "evicted:1 commit settled answer")
 		if len(w.confirmed) != 2 || w.confirmed[0] != k.Session || w.confirmed[1] != late.Session {
@@ -156,7 +156,7 @@ func TestI1_ASilentOwnerIsFencedAndLocksNobodyOut(t *testing.T) {
 		}
 		w.login()
 		w.expect(t, "register redeem")
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		synctest.Wait()
 		w.expect(t, "evicted:1 commit settled answer")
 		if len(w.confirmed) != 1 || w.confirmed[0] != k.Session || w.act.Stats().Fenced != 1 {

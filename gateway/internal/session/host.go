@@ -57,7 +57,8 @@ type Routes interface {
 // Observer is told of sessions that were announced, and of their end. It must not block.
 type Observer interface {
 	Authenticated(s *Session)
-	Closed(s *Session, code fault.CloseCode)
+	// Closed has the code and the words of this side; 0 and "" when the client ended it.
+	Closed(s *Session, code fault.CloseCode, reason string)
 }
 
 // Deps are what a Host needs. Observer may be nil.

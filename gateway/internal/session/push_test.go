@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -190,7 +191,7 @@ func TestI12_AFullQueueIsReported(t *testing.T) {
 		}
 		s.Closed(fault.CloseSlowConsumer) // as the transport does then
 		got = append(got, s.Push(message("x"), nil))
-		if want := []owner.Status{owner.Queued, owner.Queued, owner.Overflow, owner.Stale}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if want := []owner.Status{owner.Queued, owner.Queued, owner.Overflow, owner.Stale}; !slices.Equal(got, want) {
 			t.Fatalf("statuses %v, want %v", got, want)
 		}
 		if st := h.host.Stats(); st.Overflows != 1 || st.Closed[fault.CloseSlowConsumer] != 1 {

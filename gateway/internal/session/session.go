@@ -104,16 +104,19 @@ func (s *Session) End(e owner.Ending) {
 	if e.Action != "" {
 		last = append(last, appendControl(s.conn.Codec(), e))
 	}
-	s.finish(e.Code, last...)
+	s.finishFor(e.Code, e.Reason, last...)
 }
 
 // Closed is the transport's last word: the connection is over, with the code that either side
 // gave, or 0.
 func (s *Session) Closed(code fault.CloseCode) { s.finish(code) }
 
-// finish ends the session once; a call that comes second waits for nothing, but the connection
+// finish ends the session for the reason that the code names.
+func (s *Session) finish(code fault.CloseCode, last ...[]byte) { s.finishFor(code, "", last...) }
+
+// finishFor ends the session once; a call that comes second waits for nothing, but the connection
 // accepts nothing any more when it returns.
-func (s *Session) finish(code fault.CloseCode, last ...[]byte) {
+func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte) {
 	s.mu.Lock()
 	was := s.state
 	s.state = closed
@@ -129,12 +132,12 @@ func (s *Session) finish(code fault.CloseCode, last ...[]byte) {
 	if cancel != nil {
 		cancel()
 	}
-	s.host.ended(s, was, code)
+	s.host.ended(s, was, code, reason)
 }
 
 // ended takes a closed session out of everything. Whoever takes the entry out of the registry
 // unregisters it; an activation that is still under way finds it gone (I13).
-func (h *Host) ended(s *Session, was state, code fault.CloseCode) {
+func (h *Host) ended(s *Session, was state, code fault.CloseCode, reason string) {
 	h.stats.closed(code)
 	if e := s.entry.Load(); e != nil {
 		if t, ok := h.deps.Registry.Remove(e); ok && t.State >= registry.Committing {
@@ -144,7 +147,10 @@ func (h *Host) ended(s *Session, was state, code fault.CloseCode) {
 	if was == active {
 		h.deps.Groups.LeaveAll(s)
 		if h.deps.Observer != nil {
-			h.deps.Observer.Closed(s, code)
+			if reason == "" && code != 0 {
+				reason = code.String()
+			}
+			h.deps.Observer.Closed(s, code, reason)
 		}
 	}
 }

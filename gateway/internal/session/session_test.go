@@ -287,7 +287,7 @@ func TestI12_RequestsInFlightAreBounded(t *testing.T) {
 		if code := c.errorCode(t); code != fault.QueueFull {
 			t.Fatal(code)
 		}
-		time.Sleep(6 * time.Second) // synthetic: past RequestTimeout
+		<-time.After(6 * time.Second) // synthetic: past RequestTimeout
 		synctest.Wait()
 		for _, f := range c.frames(t) {
 			if f.Kind != frame.KindError || !strings.Contains(string(f.Payload), "TIMEOUT") {
@@ -309,7 +309,7 @@ func TestRateLimit(t *testing.T) {
 			!strings.Contains(string(fs[5].Payload), `"retry_after_ms":100`) {
 			t.Fatalf("%+v %s", fs, fs[5].Payload)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		s.Message([]byte(`{"id":2,"route":2}`))
 		if f := c.only(t); f.Kind != frame.KindResponse {
 			t.Fatalf("%+v", f)

@@ -15,7 +15,7 @@ import (
 
 // advance lets synthetic time pass, and what is due happen.
 func advance(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 
