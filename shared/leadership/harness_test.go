@@ -20,7 +20,10 @@ import (
 	"github.com/switchyard-io/switchyard/shared/slot"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	maybeChild()
+	goleak.VerifyTestMain(m)
+}
 
 // world is a cluster of leading nodes under test. It checks, in every test, that no term of a slot
 // is ever won twice.
