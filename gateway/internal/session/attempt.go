@@ -17,6 +17,7 @@ type Attempt struct {
 	Device  identity.Device // as the client says: id and flag
 
 	request frame.Frame // route and id only
+	cancel  context.CancelFunc
 }
 
 // Grant is what a ticket proved, for as long as the session lives.
@@ -94,7 +95,7 @@ func (s *Session) announce(answer []byte, g Grant) error {
 	if err := s.conn.Send(answer); err != nil {
 		return err
 	}
-	s.state, s.cancel, s.grant = active, nil, &g
+	s.state, s.attempt, s.grant = active, nil, &g
 	s.releaseHeldLocked()
 	s.scheduleLocked(s.host.now(), true)
 	return nil
@@ -106,10 +107,10 @@ func (s *Session) authenticate(f frame.Frame) error {
 	if err := decode(f.Payload, &req); err != nil {
 		return err
 	}
-	if req.Ticket == "" {
+	if req.Ticket == nil {
 		return fault.New(fault.InvalidRequest, "ticket is needed")
 	}
-	a := &Attempt{Session: s, Ticket: req.Ticket, request: frame.Frame{Route: f.Route, ID: f.ID}}
+	a := &Attempt{Session: s, Ticket: *req.Ticket, request: frame.Frame{Route: f.Route, ID: f.ID}}
 	if req.Device != nil {
 		a.Device = identity.Device{ID: req.Device.ID, Flag: req.Device.Flag}
 		if _, err := a.Device.Normalize(); err != nil {
@@ -125,7 +126,8 @@ func (s *Session) authenticate(f frame.Frame) error {
 		cancel()
 		return nil
 	}
-	s.state, s.cancel = authenticating, cancel
+	a.cancel = cancel
+	s.state, s.attempt = authenticating, a
 	h.tasks.Go(func() {
 		defer cancel()
 		if err := h.deps.Activator.Activate(ctx, a); err != nil {
@@ -142,7 +144,7 @@ func (s *Session) refuse(a *Attempt, e *fault.Error) {
 		s.mu.Unlock()
 		return
 	}
-	s.state, s.cancel, s.delivery = connected, nil, nil
+	s.state, s.attempt, s.delivery = connected, nil, nil
 	s.entry.Store(nil)
 	s.tries++
 	tries := s.tries

@@ -17,7 +17,7 @@ import (
 // The payloads of routes below 100.
 type (
 	authenticate struct {
-		Ticket    string  `json:"ticket"`
+		Ticket    *string `json:"ticket"` // an empty one is as good as any other forgery
 		Device    *device `json:"device"`
 		Resumable *bool   `json:"resumable"`
 		Resume    *struct {

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -49,9 +48,9 @@ type Session struct {
 	heartbeats  uint64 // sent, and the id of the last one
 	heartbeatAt time.Duration
 	timer       *time.Timer
-	cancel      context.CancelFunc // of the attempt under way
-	grant       *Grant             // once active
-	delivery    *delivery          // once needed
+	attempt     *Attempt  // under way
+	grant       *Grant    // once active
+	delivery    *delivery // once needed
 }
 
 var _ owner.Session = (*Session)(nil)
@@ -118,21 +117,31 @@ func (s *Session) finish(code fault.CloseCode, last ...[]byte) { s.finishFor(cod
 // accepts nothing any more when it returns.
 func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte) {
 	s.mu.Lock()
-	was := s.state
+	was, attempt := s.state, s.attempt
 	s.state = closed
-	cancel := s.cancel
-	s.cancel, s.delivery = nil, nil
+	s.attempt, s.delivery = nil, nil
 	s.timer.Stop()
 	s.mu.Unlock()
+	if attempt != nil && code != 0 && code != fault.CloseProtocolViolation {
+		last = append([][]byte{s.conn.Codec().AppendError(nil, attempt.request, givenUp(code))}, last...)
+	}
 
 	s.conn.Close(code, last...)
 	if was == closed {
 		return
 	}
-	if cancel != nil {
-		cancel()
+	if attempt != nil {
+		attempt.cancel()
 	}
 	s.host.ended(s, was, code, reason)
+}
+
+// givenUp answers an attempt that the close of its session cuts short: its ticket stays usable.
+func givenUp(code fault.CloseCode) *fault.Error {
+	if code == fault.CloseAuthenticationTimeout {
+		return fault.ErrTimeout
+	}
+	return fault.New(fault.Unavailable, code.String())
 }
 
 // ended takes a closed session out of everything. Whoever takes the entry out of the registry

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,42 @@ func TestAttemptEndsWithTheConnection(t *testing.T) {
 			t.Fatalf("answered a closed connection: %+v", fs)
 		}
 	})
+}
+
+func TestAnAttemptIsAnsweredWhateverEndsIt(t *testing.T) {
+	for _, c := range []struct {
+		end  func(*session.Session)
+		want string // what is written last but the close
+		code fault.CloseCode
+	}{
+		{func(s *session.Session) { s.End(owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin}) },
+			`UNAVAILABLE duplicate_login`, fault.CloseReplaced},
+		{func(*session.Session) { advance(10 * time.Second) }, `TIMEOUT`, fault.CloseAuthenticationTimeout},
+	} {
+		bubble(t, func(c *session.Config) { c.RequestTimeout = time.Minute }, func(t *testing.T, h *harness) {
+			h.activate = func(ctx context.Context, a *session.Attempt) error {
+				h.committed(a)
+				<-ctx.Done()
+				<-time.After(time.Second) // slow to notice
+				return ctx.Err()
+			}
+			conn := &fakeConn{}
+			s := h.open(conn)
+			s.Message([]byte(login))
+			synctest.Wait()
+			c.end(s)
+			synctest.Wait()
+			fs := conn.frames(t)
+			for i, word := range strings.Fields(c.want) {
+				if i >= len(fs) || !strings.Contains(string(fs[i].Payload), word) {
+					t.Fatalf("%d frames, want %s", len(fs), c.want)
+				}
+			}
+			if fs[0].Kind != frame.KindError || fs[0].ID != 1 || conn.closeCode() != c.code {
+				t.Fatalf("%+v, close %d", fs[0], conn.closeCode())
+			}
+		})
+	}
 }
 
 func TestHeartbeatsAndIdleTimeout(t *testing.T) {
