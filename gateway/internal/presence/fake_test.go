@@ -2,6 +2,7 @@ package presence
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -196,7 +197,7 @@ func (r *rig) serve(subj string, answer func([]byte) message) *nats.Subscription
 			r.t.Error(err)
 			return
 		}
-		if err := m.Respond(data); err != nil {
+		if err := m.Respond(data); err != nil && !errors.Is(err, nats.ErrConnectionClosed) { // the test may be over
 			r.t.Error(err)
 		}
 	})

@@ -108,6 +108,8 @@ func TestFailedTouchesAreQueuedAgainWhileCurrent(t *testing.T) {
 	r.table.set(target(3, "a", 1), target(4, "a", 2))
 	r.run()
 	natstest.Eventually(t, patience, "the others are touched", func() bool { return ok.len() == 3 })
+	ok.mu.Lock()
+	defer ok.mu.Unlock()
 	if _, touched := ok.seqs[ended]; touched {
 		t.Fatal("an ended session was touched")
 	}
