@@ -185,7 +185,7 @@ func testHundredLogins(t *testing.T, d *deployment) {
 				if code := m.Code(); code != "UNAVAILABLE" && code != "TIMEOUT" {
 					t.Errorf("login %d: %s", i, m.Payload)
 				}
-			default:
+			case closed == nil || closed.Code != 4502: // replaced even before its answer was written
 				t.Errorf("login %d: no answer (%+v)", i, closed)
 			}
 		})
