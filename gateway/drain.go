@@ -70,7 +70,7 @@ func (g *Gateway) closeAll(ctx context.Context, over time.Duration) error {
 	for done := 0; done < len(entries); {
 		due := len(entries)
 		if spent := time.Since(start); spent < over {
-			due = int(int64(len(entries)) * int64(spent) / int64(over))
+			due = int(int64(len(entries))*int64(spent)/int64(over)) + 1 // the first at once
 		}
 		for _, e := range entries[done:due] {
 			endDraining(e)
