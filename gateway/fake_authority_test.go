@@ -57,11 +57,13 @@ func startAuthority(t *testing.T, nc *nats.Conn) *fakeAuthority {
 	return a
 }
 
-func subscribe(t *testing.T, nc *nats.Conn, subj string, f nats.MsgHandler) {
+func subscribe(t *testing.T, nc *nats.Conn, subj string, f nats.MsgHandler) *nats.Subscription {
 	t.Helper()
-	if _, err := nc.Subscribe(subj, f); err != nil {
+	sub, err := nc.Subscribe(subj, f)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return sub
 }
 
 func reply(t *testing.T, m *nats.Msg, r interface{ MarshalVT() ([]byte, error) }) {

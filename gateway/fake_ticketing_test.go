@@ -19,6 +19,7 @@ type fakeTicketing struct {
 	t        *testing.T
 	signer   *ticket.Signer
 	verifier *ticket.Verifier
+	subs     []*nats.Subscription
 
 	mu   sync.Mutex
 	used map[string]string // ticket id to session id
@@ -45,10 +46,20 @@ func startTicketing(t *testing.T, nc *nats.Conn) *fakeTicketing {
 	if f.verifier, err = ticket.NewVerifier(ticket.VerifierConfig{}, set); err != nil {
 		t.Fatal(err)
 	}
-	subscribe(t, nc, subject.TicketKeys, func(m *nats.Msg) { reply(t, m, &wirepb.KeysReply{Jwks: jwks}) })
-	subscribe(t, nc, subject.TicketRedeem, f.redeem)
-	subscribe(t, nc, subject.TicketRelease, f.release)
+	f.subs = append(f.subs,
+		subscribe(t, nc, subject.TicketKeys, func(m *nats.Msg) { reply(t, m, &wirepb.KeysReply{Jwks: jwks}) }),
+		subscribe(t, nc, subject.TicketRedeem, f.redeem),
+		subscribe(t, nc, subject.TicketRelease, f.release))
 	return f
+}
+
+// stop has nobody answer any more.
+func (f *fakeTicketing) stop() {
+	for _, s := range f.subs {
+		if err := s.Unsubscribe(); err != nil {
+			f.t.Error(err)
+		}
+	}
 }
 
 func (f *fakeTicketing) sign(c ticket.Claims) string {

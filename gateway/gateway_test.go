@@ -59,7 +59,15 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// gateway is a gateway that is ready.
 func (s *site) gateway(change func(*gateway.Config)) *gateway.Gateway {
+	s.t.Helper()
+	g := s.start(change)
+	natstest.Eventually(s.t, within, "the gateway is ready", func() bool { return g.Check() == nil })
+	return g
+}
+
+func (s *site) start(change func(*gateway.Config)) *gateway.Gateway {
 	s.t.Helper()
 	cfg := config()
 	if change != nil {
@@ -81,7 +89,6 @@ func (s *site) gateway(change func(*gateway.Config)) *gateway.Gateway {
 	if err := g.Start(ctx); err != nil {
 		s.t.Fatal(err)
 	}
-	natstest.Eventually(s.t, within, "the gateway is ready", func() bool { return g.Check() == nil })
 	return g
 }
 
@@ -392,6 +399,20 @@ func TestADrainThatIsTakenBack(t *testing.T) {
 	}
 	if len(s.authority.online(alice)) != 1 {
 		t.Fatal("the session is gone")
+	}
+}
+
+func TestWithoutTicketing(t *testing.T) {
+	s := newSite(t)
+	s.ticketing.stop()
+	g := s.start(nil)
+	d := s.dial(g.URL()+gateway.ConnectPath, client.Options{})
+	// No key can be checked: the gateway says so, and not that the ticket is bad.
+	if err := d.login(s.ticketing.login("alice"), ""); !errors.Is(err, fault.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if g.Check() == nil {
+		t.Fatal("ready without keys")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/keyring"
+	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/ticket"
 )
 
@@ -13,7 +14,8 @@ import (
 const keyWait = 2 * time.Second
 
 // tickets verifies tickets with the keys at hand. A key that was made since the last fetch is
-// waited for; a forger waits longer than that and gains nothing.
+// waited for; a forger waits as long and gains nothing. Without an answer from ticketing an unknown
+// key is nobody's fault: UNAVAILABLE.
 type tickets struct {
 	keys     *keyring.Keyring
 	verifier *ticket.Verifier
@@ -31,8 +33,8 @@ func (t *tickets) Verify(ctx context.Context, token string) (ticket.Claims, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, keyWait)
 	defer cancel()
-	if t.keys.Refresh(ctx) != nil {
-		return c, err
+	if err := t.keys.Refresh(ctx); err != nil {
+		return c, fault.Wrap(fault.Unavailable, fault.ErrUnavailable.Message, err)
 	}
 	return t.verifier.Verify(token, time.Now())
 }

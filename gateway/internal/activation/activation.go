@@ -22,7 +22,8 @@ type Verifier interface {
 // Ledger uses tickets up. Both calls may be repeated.
 type Ledger interface {
 	// Redeem uses a ticket up for one session, and returns its reconnect ticket. ErrUsed: another
-	// session has it. After any other error it is not known whether the ticket is used.
+	// session has it. ErrUntouched: the ticket is as it was. After any other error it is not known
+	// whether the ticket is used.
 	Redeem(ctx context.Context, token string, id identity.SessionID, d identity.Device) (session.Reconnect, error)
 	// Release makes a ticket usable again that was redeemed for this session, if it was.
 	Release(ctx context.Context, ticketID string, id identity.SessionID) error
@@ -147,7 +148,7 @@ func (a *Activation) Renew(ctx context.Context, s *session.Session, token string
 	// renewed before, is spent (I5).
 	redeemer := identity.NewSessionID(s.ID().HashSlot())
 	next, err := a.deps.Ledger.Redeem(ctx, token, redeemer, s.Device())
-	if err == nil || errors.Is(err, ErrUsed) {
+	if err == nil || errors.Is(err, ErrUsed) || errors.Is(err, ErrUntouched) {
 		return next, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ReleaseTimeout)

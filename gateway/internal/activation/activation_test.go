@@ -61,6 +61,8 @@ func TestEachFailureIsUndone(t *testing.T) {
 			"register refused", fault.DuplicateSession},
 		{"redeem is refused", func(w *world) { w.redeem = func() error { return fault.ErrUnauthenticated } },
 			"register redeem abort release:j1 refused", fault.Unauthenticated},
+		{"redeem reaches nobody", func(w *world) { w.redeem = func() error { return activation.ErrUntouched } },
+			"register redeem abort refused", fault.Unavailable},
 		{"redeem has no answer", func(w *world) { w.redeem = func() error { return down } },
 			"register redeem abort release:j1 refused", fault.Unavailable},
 		{"commit", func(w *world) { w.commit = func() ([]presence.Conflict, error) { return nil, down } },

@@ -20,6 +20,9 @@ import (
 // a ticket.
 var ErrUsed = fmt.Errorf("ticket is used: %w", fault.ErrUnauthenticated)
 
+// ErrUntouched says that no instance of ticketing can have seen the request.
+var ErrUntouched = fmt.Errorf("ticketing was not reached: %w", fault.ErrUnavailable)
+
 const (
 	// ledgerAttempt is how long one instance of ticketing may take; then another is asked.
 	ledgerAttempt = time.Second
@@ -70,8 +73,12 @@ func (l *TicketingLedger) Release(ctx context.Context, ticketID string, id ident
 // ask calls ticketing until an instance has an answer or ctx ends. An instance that hangs costs
 // one attempt.
 func (l *TicketingLedger) ask(ctx context.Context, subj string, encode func(int64) ([]byte, error), decode func([]byte) (wirepb.RedeemStatus, error)) error {
+	reached := false
 	for {
 		status, err := l.attempt(ctx, subj, encode, decode)
+		if !errors.Is(err, nats.ErrNoResponders) { // a lost connection may have carried it
+			reached = true
+		}
 		switch status {
 		case wirepb.RedeemStatus_REDEEM_STATUS_OK:
 			return nil
@@ -87,6 +94,9 @@ func (l *TicketingLedger) ask(ctx context.Context, subj string, encode func(int6
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
+			if !reached {
+				return fmt.Errorf("%w: %w", ErrUntouched, err)
+			}
 			return fault.Wrap(fault.Unavailable, "temporarily unavailable", errors.Join(err, ctx.Err()))
 		}
 	}

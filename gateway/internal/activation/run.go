@@ -109,8 +109,8 @@ func (r *run) redeem(ctx context.Context) error {
 	}
 	r.redeeming = true
 	reconnect, err := r.deps.Ledger.Redeem(ctx, r.attempt.Ticket, r.entry.ID, r.entry.Device)
-	if errors.Is(err, ErrUsed) {
-		r.redeeming = false // it is somebody else's: not ours to release (I5)
+	if errors.Is(err, ErrUsed) || errors.Is(err, ErrUntouched) {
+		r.redeeming = false // somebody else's, or nobody's: not ours to release (I5)
 	}
 	r.reconnect = reconnect
 	return err
