@@ -82,7 +82,7 @@ func TestLedger(t *testing.T) {
 			if !errors.Is(err, c.want) || c.want == nil && r.Ticket != "r" {
 				t.Fatalf("%+v %v", r, err)
 			}
-			if errors.Is(err, activation.ErrUntouched) == c.touched || errors.Is(err, activation.ErrUsed) != (c.want == activation.ErrUsed) {
+			if errors.Is(err, activation.ErrUntouched) == c.touched || errors.Is(err, activation.ErrUsed) != errors.Is(c.want, activation.ErrUsed) {
 				t.Fatalf("taken for another failure: %v", err)
 			}
 			if seen != nil {
