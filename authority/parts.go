@@ -65,7 +65,7 @@ type parts struct {
 	announcer  *membership.Announcer
 	membership sync.Mutex // orders OwnerGone and OwnerBack with Acquired
 
-	opening sync.Mutex // before membership; held while a slot is opened or closed
+	opening sync.Mutex                   // before membership; held while a slot is opened or closed
 	failed  map[slot.ID]leadership.Entry // acquired, but not subscribed to: tried again
 }
 
@@ -147,7 +147,7 @@ func (p *parts) serve(layout slot.Layout) error {
 	p.leader.Announce(p.events)
 	known := func(h slot.Hash) (slot.Target, bool) { return p.table.Snapshot().Target(h) }
 	p.server = rpc.New(rpc.Config{Inbox: cfg.Inbox, Log: a.log}, a.node, p.conns.Data, p.leader, known)
-	d := dispatch.New(dispatch.Config{LeaderWait: cfg.LeaderWait, OwnerTimeout: cfg.OwnerTimeout}, p.conns.Data, p.caller, p.table, p.tracker)
+	d := dispatch.New(dispatch.Config{LeaderWait: cfg.LeaderWait, OwnerTimeout: cfg.OwnerTimeout}, p.conns.Data, p.caller, snapshots{p.table}, p.tracker)
 	p.outside = outside.New(outside.Config{
 		MaxRequests: cfg.MaxRequests, HoldFor: cfg.LeaderWait, Log: a.log, Tracer: a.tel.Tracer(scope),
 	}, p.conns.Data, p.leader, d, outside.Cluster{Table: p.table, Tracker: p.tracker})
@@ -159,6 +159,11 @@ func (p *parts) serve(layout slot.Layout) error {
 	p.announcer = membership.NewAnnouncer(p.conns.Control, a.node, p.beacon)
 	return nil
 }
+
+// snapshots is the table as dispatch sees it.
+type snapshots struct{ *leadership.Table }
+
+func (s snapshots) Snapshot() dispatch.Snapshot { return s.Table.Snapshot() }
 
 // serving is the fence of the leader.
 func (p *parts) serving(id slot.ID) (leadership.Entry, bool) { return p.engine.Serving(id) }

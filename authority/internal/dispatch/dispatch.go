@@ -41,9 +41,15 @@ type Config struct {
 	LookupTimeout time.Duration
 }
 
-// Table is the slot table: a leadership.Table.
+// Snapshot is one state of the slot table: a leadership.Snapshot.
+type Snapshot interface {
+	Target(h slot.Hash) (slot.Target, bool)
+}
+
+// Table is the slot table.
 type Table interface {
-	Snapshot() *leadership.Snapshot
+	Snapshot() Snapshot
+	// Changed is closed when the snapshot changes after this call.
 	Changed() <-chan struct{}
 }
 
