@@ -38,14 +38,17 @@ type Config struct {
 	MaxBytes int64
 	// Replicas of the stream; 0: by the size of the cluster.
 	Replicas int
+	// Backoff is the pause before the second try; it doubles with each. Default 500 ms, so that six
+	// tries outlast a stream without leader (14 s).
+	Backoff time.Duration
 	// Log gets events that were lost. nil: dropped.
 	Log *slog.Logger
 }
 
 const (
-	// inFlight bounds the publishes that wait for their acknowledgement.
+	// inFlight bounds the events that wait for their acknowledgement or for their next try.
 	inFlight = 1024
-	// ackWait is how long one may take: JetStream can be without a leader for 14 s.
+	// ackWait is how long one acknowledgement may take.
 	ackWait = 5 * time.Second
 	// tries is how often an event is published at most.
 	tries = 6
@@ -58,7 +61,8 @@ type Publisher struct {
 	cfg    Config
 	js     jetstream.JetStream
 	queue  chan pending
-	flight chan struct{}
+	flight chan struct{} // one an event between its publish and its end
+	ending chan struct{} // closed when Run's context ends: nobody waits for a next try any more
 
 	published, lost, retried atomic.Int64
 }
@@ -80,6 +84,9 @@ func New(cfg Config, nc *nats.Conn) (*Publisher, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = 256 << 20
 	}
+	if cfg.Backoff <= 0 {
+		cfg.Backoff = 500 * time.Millisecond
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -87,7 +94,8 @@ func New(cfg Config, nc *nats.Conn) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	return &Publisher{cfg: cfg, js: js, queue: make(chan pending, cfg.Queue), flight: make(chan struct{}, inFlight)}, nil
+	return &Publisher{cfg: cfg, js: js, queue: make(chan pending, cfg.Queue),
+		flight: make(chan struct{}, inFlight), ending: make(chan struct{})}, nil
 }
 
 // Setup makes the stream where it is missing, bounded by ctx.
@@ -117,13 +125,14 @@ func (p *Publisher) enqueue(e pending) {
 	}
 }
 
-// Run publishes until ctx ends, and then what is still queued, for at most ackWait.
+// Run publishes until ctx ends, and then what is still queued, for at most ackWait. Run it once.
 func (p *Publisher) Run(ctx context.Context) {
 	for {
 		select {
 		case e := <-p.queue:
 			p.publish(e)
 		case <-ctx.Done():
+			close(p.ending)
 			p.flush()
 			return
 		}
@@ -134,18 +143,13 @@ func (p *Publisher) Run(ctx context.Context) {
 func (p *Publisher) flush() {
 	end := time.NewTimer(ackWait)
 	defer end.Stop()
-	for {
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for len(p.queue)+len(p.flight) > 0 {
 		select {
 		case e := <-p.queue:
 			p.publish(e)
-			continue
-		default:
-		}
-		select {
-		case <-p.js.PublishAsyncComplete():
-			if len(p.queue) == 0 {
-				return
-			}
+		case <-poll.C:
 		case <-end.C:
 			p.lost.Add(int64(len(p.queue)))
 			return
@@ -154,30 +158,36 @@ func (p *Publisher) flush() {
 }
 
 func (p *Publisher) publish(e pending) {
+	p.flight <- struct{}{} // an acknowledgement or its time-out makes room
 	e.tried++
 	future, err := p.js.PublishMsgAsync(message(e.event))
-	if err != nil {
-		p.again(e, err)
-		return
-	}
-	p.flight <- struct{}{} // an acknowledgement or its time-out makes room
 	go func() {
 		defer func() { <-p.flight }()
-		select {
-		case <-future.Ok():
-			p.published.Add(1)
-		case err := <-future.Err():
-			p.again(e, err)
+		if err == nil {
+			select {
+			case <-future.Ok():
+				p.published.Add(1)
+				return
+			case err = <-future.Err():
+			}
 		}
+		p.again(e, err)
 	}()
 }
 
-// again queues an event for another try: behind others, which a reader can tell by its n.
+// again queues an event for another try after a pause: behind others, which a reader can tell by
+// its n.
 func (p *Publisher) again(e pending, err error) {
 	if e.tried >= tries || errors.Is(err, nats.ErrConnectionClosed) {
 		p.lost.Add(1)
 		p.cfg.Log.Warn("user event lost", "slot", e.event.Hash, "error", err)
 		return
+	}
+	pause := time.NewTimer(p.cfg.Backoff << (e.tried - 1))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-p.ending:
 	}
 	p.retried.Add(1)
 	p.enqueue(e)
