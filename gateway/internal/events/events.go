@@ -60,7 +60,7 @@ func (c *Config) defaults() error {
 type Publisher struct {
 	cfg    Config
 	caller Caller
-	queue  chan event
+	queue  chan *event   // pointers: the room of an idle queue costs little
 	flight chan struct{} // a token for each event between its first publish and its end
 
 	n                        atomic.Uint64
@@ -87,21 +87,21 @@ func New(cfg Config, caller Caller) (*Publisher, error) {
 	}
 	return &Publisher{
 		cfg: cfg, caller: caller,
-		queue: make(chan event, cfg.Queue), flight: make(chan struct{}, cfg.InFlight),
+		queue: make(chan *event, cfg.Queue), flight: make(chan struct{}, cfg.InFlight),
 	}, nil
 }
 
 // Authenticated queues that a session began. It never blocks.
 func (p *Publisher) Authenticated(s *session.Session) {
-	p.enqueue(s, event{what: api.WhatAuthenticated})
+	p.enqueue(s, &event{what: api.WhatAuthenticated})
 }
 
 // Closed queues that an authenticated session ended. It never blocks.
 func (p *Publisher) Closed(s *session.Session, code fault.CloseCode, reason string) {
-	p.enqueue(s, event{what: api.WhatClosed, code: code, reason: reason})
+	p.enqueue(s, &event{what: api.WhatClosed, code: code, reason: reason})
 }
 
-func (p *Publisher) enqueue(s *session.Session, e event) {
+func (p *Publisher) enqueue(s *session.Session, e *event) {
 	e.uid, e.session, e.at, e.n = s.UID(), s.ID(), time.Now(), p.n.Add(1)
 	select {
 	case p.queue <- e:
@@ -158,7 +158,7 @@ func (p *Publisher) flush() {
 }
 
 // publish sends an event whose token is taken, and gives the token back when its fate is known.
-func (p *Publisher) publish(e event, try int) {
+func (p *Publisher) publish(e *event, try int) {
 	region, realm, _ := e.uid.Split()
 	hdr := nats.Header{}
 	hdr.Set(subject.HeaderMsgID, "s."+p.cfg.Boot+"."+strconv.FormatUint(e.n, 10))
@@ -175,7 +175,7 @@ func (p *Publisher) publish(e event, try int) {
 	}
 }
 
-func (p *Publisher) done(e event, try int, err error) {
+func (p *Publisher) done(e *event, try int, err error) {
 	switch {
 	case err == nil:
 		p.published.Add(1)
@@ -200,7 +200,7 @@ func refusal(m *nats.Msg) error {
 	return nil
 }
 
-func (p *Publisher) body(e event) []byte {
+func (p *Publisher) body(e *event) []byte {
 	data, err := json.Marshal(api.SessionEvent{
 		Type: api.EventType(api.KindSession, e.what), UID: e.uid, At: api.At(e.at), SessionID: e.session,
 		GatewayID: p.cfg.Gateway, BootID: p.cfg.Boot, N: e.n, Code: e.code, Reason: e.reason,
