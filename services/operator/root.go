@@ -44,6 +44,8 @@ func Root() *cobra.Command {
 		Version:       lifecycle.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          args(cobra.NoArgs), // an unknown command
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRun: func(c *cobra.Command, _ []string) {
 			t.out = c.OutOrStdout()
 		},

@@ -106,12 +106,13 @@ func (t *tool) push() *cobra.Command {
 	f.Int64Var(&req.AckTimeoutMS, "ack-timeout-ms", api.DefaultAckTimeout, "how long to wait for acknowledgements")
 	f.StringVar(&req.MessageID, "message-id", "", "makes a repeat of this push harmless")
 	f.Int64Var(&req.TTLMS, "ttl-ms", 0, "how long the push may wait (0: no limit)")
-	c.MarkFlagsMutuallyExclusive("payload", "text")
-	c.MarkFlagsOneRequired("payload", "text")
 	return c
 }
 
 func pushPayload(req *api.PushRequest, isJSON bool, payload string, isText bool, text string) error {
+	if isJSON == isText {
+		return fmt.Errorf("%w: one of --payload and --text is needed", ErrUsage)
+	}
 	if isText {
 		req.PayloadB64 = []byte(text)
 	}
