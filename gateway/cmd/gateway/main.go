@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/switchyard-io/switchyard/gateway"
+	"github.com/switchyard-io/switchyard/gateway/internal/memory"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
 )
@@ -21,12 +22,13 @@ func main() {
 	}
 	var cfg gateway.Config
 	var nats natsconn.Config
-	lifecycle.Main(lifecycle.Gateway, func(_ context.Context, env lifecycle.Env) (lifecycle.Service, lifecycle.AdminConfig, error) {
+	lifecycle.Main(lifecycle.Gateway, func(ctx context.Context, env lifecycle.Env) (lifecycle.Service, lifecycle.AdminConfig, error) {
 		admin := lifecycle.AdminConfig{Listen: cfg.AdminListen, Token: env.AdminToken, DrainTimeout: cfg.DrainTimeout}
 		node, tel, err := env.Node(cfg.ID)
 		if err != nil {
 			return nil, admin, err
 		}
+		go memory.Trim(ctx)
 		g, err := gateway.New(cfg, node, nats, tel, env.Log)
 		return g, admin, err
 	}, &cfg, &nats)
