@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
@@ -274,34 +272,4 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s %s: %v", c.subj, c.body, err)
 		}
 	}
-}
-
-// TestUnmappedServer: where the server does not map per-user subjects, the leader answers, and only
-// it.
-func TestUnmappedServer(t *testing.T) {
-	s := newSite(t)
-	a1, _ := s.start("a1", nil)
-	a2, _ := s.start("a2", nil)
-	s.await(a1)
-	s.await(a2)
-	g := s.owner("g1")
-	c := g.login(alice, "phone")
-	target := s.target(slot.OfUID(alice))
-	// The slot's own subject stands for the mapped one; both nodes hear the endpoint's.
-	inbox := s.nc.NewInbox()
-	sub, err := s.nc.SubscribeSync(inbox)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, _ := subject.SlotUser(alice, subject.UserPush)
-	if err := s.nc.PublishRequest(to, inbox, []byte(`{"route":100,"payload":1}`)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sub.NextMsg(patience); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sub.NextMsg(200 * time.Millisecond); !errors.Is(err, nats.ErrTimeout) {
-		t.Fatalf("a second answer for the slot of %s", target.LeaderNode)
-	}
-	wantPushes(t, g, c, "1")
 }

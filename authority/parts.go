@@ -97,7 +97,7 @@ func (a *Authority) build(ctx context.Context) (*parts, error) {
 		return p, err
 	}
 	p.observed = append(p.observed, reg)
-	return p, p.begin(meter)
+	return p, p.begin()
 }
 
 // view starts what the node knows of the cluster.
@@ -169,7 +169,7 @@ func (s snapshots) Snapshot() dispatch.Snapshot { return s.Table.Snapshot() }
 func (p *parts) serving(id slot.ID) (leadership.Entry, bool) { return p.engine.Serving(id) }
 
 // begin starts serving and leading.
-func (p *parts) begin(meter metric.Meter) error {
+func (p *parts) begin() error {
 	a := p.authority
 	if err := p.server.Start(p.table.Layout(), p.outside); err != nil {
 		return err
