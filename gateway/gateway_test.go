@@ -46,7 +46,11 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	url := natstest.Server(t).URL()
+	return newSiteAt(t, natstest.Server(t).URL())
+}
+
+func newSiteAt(t *testing.T, url string) *site {
+	t.Helper()
 	s := &site{t: t, url: url, nc: natstest.Conn(t, url)}
 	s.authority, s.ticketing = startAuthority(t, s.nc), startTicketing(t, s.nc)
 	js, err := natsconn.JetStream(s.nc)
