@@ -33,16 +33,31 @@ func Decode(data []byte, v any) error {
 	if !utf8.Valid(data) { // a raw payload would carry it into a WebSocket text message
 		return fault.New(fault.InvalidRequest, "request is not UTF-8")
 	}
+	known := fieldsOf(reflect.TypeOf(v))
+	if err := unmarshal(data, v, known.nested); err != nil {
+		return decodeFault(err)
+	}
+	return exactFields(data, known.index)
+}
+
+// unmarshal reads one value. Names at the top are checked by exactFields; those of objects further
+// down are encoding/json's to check, which costs a decoder.
+func unmarshal(data []byte, v any, nested bool) error {
+	if !nested {
+		return json.Unmarshal(data, v)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return decodeFault(err)
+		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fault.New(fault.InvalidRequest, "request has trailing data")
+		return errTrailing
 	}
-	return exactFields(data, fieldsOf(reflect.TypeOf(v)))
+	return nil
 }
+
+var errTrailing = errors.New("trailing data")
 
 // decodeFault says what is wrong without repeating content.
 func decodeFault(err error) error {
@@ -82,7 +97,7 @@ func exactFields(data []byte, known map[string]int) error {
 			name = false
 			bit, ok := known[string(data[start:i])]
 			if !ok {
-				return fault.New(fault.InvalidRequest, "a field's name is misspelt")
+				return unknownField(data[start:i])
 			}
 			if seen&(1<<bit) != 0 {
 				return fault.Newf(fault.InvalidRequest, "%s is there twice", data[start:i])
@@ -93,19 +108,44 @@ func exactFields(data []byte, known map[string]int) error {
 	return nil
 }
 
-var fieldCache sync.Map // reflect.Type -> map[string]int; bounded by the request types
+func unknownField(name []byte) error {
+	if len(name) > 64 {
+		return fault.New(fault.InvalidRequest, "unknown field")
+	}
+	return fault.Newf(fault.InvalidRequest, "unknown field %q", name)
+}
+
+// fields are the JSON names of a request, numbered, and whether it has objects inside whose names
+// must be checked too.
+type fields struct {
+	index  map[string]int
+	nested bool
+}
+
+var fieldCache sync.Map // reflect.Type -> fields; bounded by the request types
 
 // fieldsOf lists the JSON names of a pointer to a struct, embedded ones included.
-func fieldsOf(t reflect.Type) map[string]int {
+func fieldsOf(t reflect.Type) fields {
 	if c, ok := fieldCache.Load(t); ok {
-		return c.(map[string]int)
+		return c.(fields)
 	}
-	out := map[string]int{}
+	out := fields{index: map[string]int{}}
 	for _, f := range reflect.VisibleFields(t.Elem()) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag != "" && tag != "-" {
-			out[tag] = len(out)
+			out.index[tag] = len(out.index)
+			out.nested = out.nested || holdsObjects(f.Type)
 		}
 	}
 	fieldCache.Store(t, out)
 	return out
+}
+
+// holdsObjects reports whether values of the type are read from JSON objects with fixed names.
+func holdsObjects(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsObjects(t.Elem())
+	default:
+		return t.Kind() == reflect.Struct
+	}
 }

@@ -70,6 +70,14 @@ func TestDecodeRefuses(t *testing.T) {
 			}
 		})
 	}
+	for _, body := range []string{
+		`{"identity":{"account_id":"a","user_id":"u","region_id":"eu","realm_id":"main","level":1}}`,
+		`{"identity":{"account_id":"a"},"device":{"flag":"app","colour":1}}`, `{"identity":{}} {}`, `{"identity":{}}x`,
+	} {
+		if err := api.Decode([]byte(body), &api.TicketRequest{}); !errors.Is(err, fault.ErrInvalidRequest) {
+			t.Fatalf("%s: got %v", body, err)
+		}
+	}
 	if err := api.Decode(make([]byte, api.MaxRequestBytes+1), &api.EmptyRequest{}); !errors.Is(err, fault.ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
