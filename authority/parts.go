@@ -73,7 +73,7 @@ type parts struct {
 func (a *Authority) build(ctx context.Context) (*parts, error) {
 	p := &parts{authority: a, views: newStage(), lead: newStage(), publish: newStage(), beacons: newStage(), failed: map[slot.ID]leadership.Entry{}}
 	var err error
-	if p.conns, err = natsconn.Open(ctx, a.nats, a.node.Service+" "+a.node.ID, a.log); err != nil {
+	if p.conns, err = natsconn.Open(ctx, a.nats.For(a.node.Service), a.node.Service+" "+a.node.ID, a.log); err != nil {
 		return p, err
 	}
 	meter := a.tel.Meter(scope)

@@ -65,7 +65,7 @@ func (g *Gateway) assemble(ctx context.Context) (*parts, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.beaconContext, p.silence = context.WithCancel(context.Background())
 	var err error
-	if p.conns, err = natsconn.Open(ctx, g.nats, g.node.Service+"-"+g.node.ID, g.log); err != nil {
+	if p.conns, err = natsconn.Open(ctx, g.nats.For(g.node.Service), g.node.Service+"-"+g.node.ID, g.log); err != nil {
 		return p, err
 	}
 	for _, step := range []func(context.Context, *parts) error{

@@ -80,7 +80,7 @@ func (t *Ticketing) URL() string {
 func (t *Ticketing) Start(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	conns, err := natsconn.Open(ctx, t.nats, t.node.Service+"-"+t.node.ID, t.log)
+	conns, err := natsconn.Open(ctx, t.nats.For(t.node.Service), t.node.Service+"-"+t.node.ID, t.log)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func (w *Worldrouter) Start(ctx context.Context) error {
 }
 
 func (w *Worldrouter) open(ctx context.Context) (*running, error) {
-	conns, err := natsconn.Open(ctx, w.nats, w.node.Service+" "+w.node.ID, w.log)
+	conns, err := natsconn.Open(ctx, w.nats.For(w.node.Service), w.node.Service+" "+w.node.ID, w.log)
 	if err != nil {
 		return nil, err
 	}

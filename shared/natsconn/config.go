@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
 // Config says where NATS is and how to log in there. Fill it with envconfig.
@@ -20,6 +22,16 @@ type Config struct {
 	// TLSCert and TLSKey are the paths of the client's certificate and key; both or neither.
 	TLSCert string `envconfig:"NATS_TLS_CERT" desc:"path of the client certificate (PEM)"`
 	TLSKey  string `envconfig:"NATS_TLS_KEY" desc:"path of the client key (PEM)"`
+
+	// InboxPrefix is where replies come. Empty: the default of NATS. See For.
+	InboxPrefix string `ignored:"true"`
+}
+
+// For returns the configuration for a service, with an inbox of its own: what others may read there
+// is decided by the permissions of NATS, and replies to ticketing hold signing keys.
+func (c Config) For(service string) Config {
+	c.InboxPrefix = subject.Inbox(service)
+	return c
 }
 
 // ErrConfig is wrapped by every error of Validate.

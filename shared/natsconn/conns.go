@@ -90,6 +90,9 @@ func (c Config) options() ([]nats.Option, error) {
 	// A refused login is retried as well: credentials are rotated under a running process.
 	opts := []nats.Option{nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(),
 		nats.MaxPingsOutstanding(maxPingsOut), nats.Timeout(dialTimeout), nats.DrainTimeout(DrainTimeout)}
+	if c.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(c.InboxPrefix))
+	}
 	if c.Creds != "" {
 		opts = append(opts, nats.UserCredentials(c.Creds))
 	}

@@ -75,6 +75,9 @@ func ParseGroup(s string) (name string, ok bool) {
 	return name, ok && ok2 && identity.ValidGroup(name)
 }
 
+// Inbox is where replies to a service come: not below "_INBOX", which every client may read.
+func Inbox(service string) string { return "_SY_INBOX." + service }
+
 // Beacon is where one life of a node says that it lives.
 func Beacon(service, node, boot string) string {
 	return Prefix + "beacon." + service + "." + node + "." + boot
