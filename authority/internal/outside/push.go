@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard-io/switchyard/authority/internal/dispatch"
 	"github.com/switchyard-io/switchyard/authority/internal/leader"
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/shared/telemetry"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
 
@@ -48,7 +50,7 @@ func (o *Outside) push(ctx context.Context, r *request) {
 	}
 	p, h := wirePush(&req.Message, time.Now()), traced(ctx)
 	named := len(req.Users)+len(req.Sessions) > 0
-	if p.MessageId == "" && named && len(req.Groups) > 0 || len(req.Groups) > 1 && p.MessageId == "" {
+	if p.MessageId == "" && overlaps(&req) {
 		p.MessageId = nuid.Next() // a session may be meant twice, and gets it once
 	}
 	reply := newPushReply(req.Ack)
@@ -63,6 +65,18 @@ func (o *Outside) push(ctx context.Context, r *request) {
 		reply.merge(<-groups, nil)
 	}
 	o.answer(r, reply.PushReply)
+}
+
+// overlaps reports whether one session can be meant in two ways.
+func overlaps(r *api.PushRequest) bool {
+	ways := len(r.Groups)
+	if len(r.Users) > 0 {
+		ways++
+	}
+	if len(r.Sessions) > 0 {
+		ways++
+	}
+	return ways > 1
 }
 
 func (o *Outside) pushGroups(ctx context.Context, names []string, p *wirepb.Push) *dispatch.Outcome {
@@ -164,8 +178,15 @@ func (o *Outside) userPush(order leader.Order, r *request) {
 	now := time.Now()
 	order.Push = wirePush(&req.Message, now)
 	order.HoldUntil = now.Add(o.cfg.HoldFor)
-	order.Header = leader.Trace(r.header)
-	order.Done = func(out leader.Outcome) { o.userPushed(r, req.Ack, out) }
+	end := func() {}
+	if order.Header = leader.Trace(r.header); order.Header != nil {
+		ctx, span := o.cfg.Tracer.Start(telemetry.Extract(o.ctx, r.header), "push to a user", trace.WithSpanKind(trace.SpanKindServer))
+		order.Header, end = traced(ctx), func() { span.End() }
+	}
+	order.Done = func(out leader.Outcome) {
+		o.userPushed(r, req.Ack, out)
+		end()
+	}
 	o.leader.Push(order)
 }
 

@@ -99,3 +99,19 @@ func TestWirePush(t *testing.T) {
 		t.Fatalf("%v", p)
 	}
 }
+
+// TestOverlaps: only a request that may mean a session twice needs a message id of its own.
+func TestOverlaps(t *testing.T) {
+	u, s := []identity.UID{"a"}, []identity.SessionID{{1}}
+	for _, c := range []struct {
+		r    api.PushRequest
+		want bool
+	}{
+		{api.PushRequest{Users: u}, false}, {api.PushRequest{Sessions: s}, false}, {api.PushRequest{Groups: []string{"g"}}, false},
+		{api.PushRequest{Users: u, Sessions: s}, true}, {api.PushRequest{Groups: []string{"g", "h"}}, true}, {api.PushRequest{Users: u, Groups: []string{"g"}}, true},
+	} {
+		if overlaps(&c.r) != c.want {
+			t.Errorf("%+v", c.r)
+		}
+	}
+}
