@@ -51,6 +51,8 @@ func TestGolden(t *testing.T) {
 		{must(subject.SlotUser("eu/main/>", subject.UserPush)), "refused"},
 		{subject.UserAll(subject.UserPush), "sy.v1.user.*.*.*.push"},
 		{subject.SlotUserAll(22, subject.UserPresence), "sy.v1.slot.22.user.presence.*.*.*"},
+		{subject.SlotAll(22), "sy.v1.slot.22.>"},
+		{subject.AuthorityAll("a-1", "b0"), "sy.v1.authority.a-1.b0.*"},
 		{subject.Authority("a-1", "b0", subject.AuthorityTouch), "sy.v1.authority.a-1.b0.touch"},
 		{subject.Authority("a-1", "b0", subject.AuthorityUnregister), "sy.v1.authority.a-1.b0.unregister"},
 		{subject.Authority("a-1", "b0", subject.AuthorityRestore), "sy.v1.authority.a-1.b0.restore"},
@@ -83,6 +85,7 @@ func TestGolden(t *testing.T) {
 		{subject.HeaderTTL, "Nats-TTL"},
 		{subject.HeaderMsgID, "Nats-Msg-Id"},
 		{subject.HeaderTraceparent, "traceparent"},
+		{subject.HeaderTracestate, "tracestate"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
