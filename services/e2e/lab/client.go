@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -234,7 +235,7 @@ func parseELR2(b []byte) (Message, error) {
 
 func (c *Client) read() {
 	for {
-		f, err := ws.ReadFrame(c.r)
+		f, err := c.readFrame()
 		if err != nil {
 			c.end(Closed{Err: err})
 			return
@@ -251,6 +252,22 @@ func (c *Client) read() {
 			c.arrive(f)
 		}
 	}
+}
+
+// maxFrame bounds a frame of the gateway: its largest message is 1 MiB of payload and an envelope.
+const maxFrame = 8 << 20
+
+func (c *Client) readFrame() (ws.Frame, error) {
+	h, err := ws.ReadHeader(c.r)
+	if err != nil {
+		return ws.Frame{}, err
+	}
+	if h.Length > maxFrame || h.Masked {
+		return ws.Frame{}, fmt.Errorf("the gateway sent a frame of %d bytes, masked: %v", h.Length, h.Masked)
+	}
+	f := ws.Frame{Header: h, Payload: make([]byte, h.Length)}
+	_, err = io.ReadFull(c.r, f.Payload)
+	return f, err
 }
 
 func (c *Client) arrive(f ws.Frame) {
