@@ -140,7 +140,7 @@ type listed struct {
 
 // list reads all live keys, at most limit, from whichever replica answers: it may be behind.
 func (b bucket) list(ctx context.Context, limit int) ([]listed, error) {
-	inbox := nats.NewInbox()
+	inbox := b.nc.NewInbox()
 	msgs := make(chan *nats.Msg, limit+2)
 	sub, err := b.nc.ChanSubscribe(inbox, msgs)
 	if err != nil {

@@ -94,7 +94,7 @@ func (t *Tracker) Run(ctx context.Context) error {
 		return fmt.Errorf("subscribe to beacons: %w", err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	inbox := nats.NewInbox()
+	inbox := t.nc.NewInbox()
 	replies := make(chan *nats.Msg, probeReplies)
 	psub, err := t.nc.ChanSubscribe(inbox+".*", replies)
 	if err != nil {
