@@ -117,6 +117,7 @@ type Engine struct {
 
 	draining atomic.Bool
 	running  atomic.Bool
+	joined   atomic.Bool              // the view of the cluster has been settled once
 	tenures  []atomic.Pointer[tenure] // written by Run only
 	pending  atomic.Int64             // releases that are not stored yet
 	wakeup   chan struct{}
@@ -266,13 +267,17 @@ func (e *Engine) Claims(b *wirepb.Beacon) {
 	}
 }
 
-// eligible reports whether this node may claim.
+// eligible reports whether this node may claim, once its view of the cluster is settled. Nodes that
+// start together say so before, or the first whose view is settled would take all slots.
 func (e *Engine) eligible() bool {
 	return e.running.Load() && !e.draining.Load() && e.lease.remaining() > 0
 }
 
-// Check is nil while the node lease is held and the control connection answers, else the reason
-// for readyz.
+// settled reports whether the view of the cluster is meaningful.
+func (e *Engine) settled() bool { return e.table.tracker.Settled() && e.table.Synced() }
+
+// Check is nil while the node lease is held, the control connection answers and the view of the
+// cluster has been settled, else the reason for readyz.
 func (e *Engine) Check() error {
 	switch {
 	case !e.running.Load():
@@ -281,6 +286,8 @@ func (e *Engine) Check() error {
 		return errors.New("leadership: node lease not held")
 	case !e.lease.beating():
 		return errors.New("leadership: control connection does not answer")
+	case !e.joined.Load():
+		return errors.New("leadership: view of the cluster not settled yet")
 	}
 	return nil
 }

@@ -112,6 +112,28 @@ func TestDrainHandsOverAndUndrainTakesBack(t *testing.T) {
 }
 
 // A drain with nobody to take over frees the slots; the next node takes them at once.
+// TestI7_ANodeThatJustStartedIsNoHeir: it takes what a draining node gives only once it has heard
+// who lives, since it must wait for the reports of all of them.
+func TestI7_ANodeThatJustStartedIsNoHeir(t *testing.T) {
+	w := newWorld(t, natstest.Server(t).URL(), logical)
+	a := w.start("a")
+	w.balanced(10*time.Second, a)
+	b := w.start("b")
+	natstest.Eventually(t, 5*time.Second, "the lease is held", func() bool { return b.engine.lease.remaining() > 0 })
+	if b.engine.Check() == nil {
+		t.Error("ready without a view of the cluster")
+	}
+	a.drain(t)
+	natstest.Eventually(t, 10*time.Second, "the other node serves all", func() bool { return b.serving() == logical })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ev := range b.events {
+		if ev.fresh && !ev.settled {
+			t.Fatalf("slot %d taken without a view of the cluster", ev.id)
+		}
+	}
+}
+
 func TestDrainAloneFreesSlots(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, natstest.Server(t).URL(), logical)

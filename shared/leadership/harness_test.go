@@ -73,13 +73,15 @@ type event struct {
 	entry Entry // zero: lost
 	fresh bool
 	why   Loss
+
+	settled bool // the view was, when the slot was acquired
 }
 
 func (m *member) owner() Owner { return Owner{m.node.ID, m.node.Boot} }
 
 func (m *member) Acquired(id slot.ID, e Entry, fresh bool) {
 	m.mu.Lock()
-	m.events = append(m.events, event{id: id, entry: e, fresh: fresh})
+	m.events = append(m.events, event{id: id, entry: e, fresh: fresh, settled: m.engine.settled()})
 	m.mu.Unlock()
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()

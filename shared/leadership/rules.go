@@ -76,8 +76,8 @@ func (r rules) decide(s situation) action {
 	}
 	old := s.entry.ConfigEpoch < s.epoch && s.entry.Term > 0 // led under a layout that is no more
 	free := s.leader == leaderNone || s.leader == leaderGone || old
-	if !free {
-		return keep
+	if !free || !s.settled {
+		return keep // without a view a new leader would not know whose reports to wait for (I7)
 	}
 	if s.leader == leaderNone && !s.entry.ReleasedTo.IsZero() {
 		if s.entry.ReleasedTo == s.self {
@@ -86,9 +86,6 @@ func (r rules) decide(s situation) action {
 		if s.heir && s.open < r.heirFor {
 			return keep
 		}
-	}
-	if !s.settled {
-		return keep
 	}
 	if s.wish == s.self || s.open >= time.Duration(s.turn+1)*r.turnFor {
 		return take

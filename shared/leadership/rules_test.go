@@ -46,7 +46,7 @@ func TestRulesOfOneSlot(t *testing.T) {
 			if (s.leader == leaderAlive || s.leader == leaderDoubtful) && !old {
 				rt.Fatalf("takes from a living leader: %+v", s)
 			}
-			if !s.settled && s.entry.ReleasedTo != s.self {
+			if !s.settled {
 				rt.Fatalf("claims without a view: %+v", s)
 			}
 		case give:
@@ -66,6 +66,20 @@ func TestRulesOfOneSlot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestI7_AnHeirWaitsForItsView: whom a slot was released to takes it only when it knows the gateways
+// whose reports it must wait for.
+func TestI7_AnHeirWaitsForItsView(t *testing.T) {
+	self := Owner{"a", "1"}
+	s := situation{self: self, leader: leaderNone, eligible: true, entry: Entry{Term: 3, ConfigEpoch: 1, ReleasedTo: self}, epoch: 1}
+	if got := testRules.decide(s); got != keep {
+		t.Errorf("without a view: %d", got)
+	}
+	s.settled = true
+	if got := testRules.decide(s); got != take {
+		t.Errorf("with a view: %d", got)
+	}
 }
 
 func TestNewerIsAStrictOrder(t *testing.T) {

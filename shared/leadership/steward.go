@@ -35,6 +35,7 @@ type steward struct {
 	watch   *leaseWatch
 	view    view
 	moved   time.Time // last moves for balance
+	settled bool      // the view is meaningful
 	cancels []func()
 }
 
@@ -160,8 +161,11 @@ func (s *steward) superseded() {
 	}
 }
 
-// look refreshes the set of eligible lives and the wish.
+// look refreshes the view of the cluster and the wish that follows.
 func (s *steward) look(now time.Time) {
+	if s.settled = s.e.settled(); s.settled {
+		s.e.joined.Store(true)
+	}
 	var eligible []Owner
 	for _, n := range s.e.table.tracker.Live(s.e.service) {
 		o := Owner{n.ID, n.Boot}
@@ -196,7 +200,7 @@ func (s *steward) situation(id slot.ID, now time.Time) situation {
 	e := s.entry(id)
 	sit := situation{
 		self: s.e.self, entry: e, epoch: s.e.table.layout.ConfigEpoch, leader: s.leader(id, e),
-		draining: s.e.draining.Load(), eligible: s.e.eligible(), settled: s.settled(),
+		draining: s.e.draining.Load(), eligible: s.e.eligible(), settled: s.settled,
 		stable: now.Sub(s.view.since), wish: s.view.wish[id],
 	}
 	for _, o := range s.view.eligible {
@@ -216,8 +220,6 @@ func (s *steward) situation(id slot.ID, now time.Time) situation {
 	}
 	return sit
 }
-
-func (s *steward) settled() bool { return s.e.table.tracker.Settled() && s.e.table.Synced() }
 
 // orphan reports whether the record names this life, which holds no such tenure: a claim was done
 // after all whose result was never heard.
