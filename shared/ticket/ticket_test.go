@@ -173,6 +173,9 @@ func TestI5_ForgedTicketsAreRefused(t *testing.T) {
 		"too long":          {good + strings.Repeat("A", MaxBytes), ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if _, err := m.verifier(t).Verify(c.token, now); !errors.Is(err, c.want) {
+				t.Errorf("by a verifier that has seen no ticket: %v, want %v", err, c.want)
+			}
 			_, err := v.Verify(c.token, now)
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
@@ -183,6 +186,62 @@ func TestI5_ForgedTicketsAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestI5_AKnownHeaderProvesNothing: a header that was accepted before only saves reading it again.
+func TestI5_AKnownHeaderProvesNothing(t *testing.T) {
+	m := newMint(t, "k1", 1)
+	keys := &exchangeable{m.keys}
+	v, err := NewVerifier(VerifierConfig{}, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := m.signer.Sign(loginClaims())
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(token, ".")
+	body, sig, _ := strings.Cut(rest, ".")
+	last := map[byte]byte{'A': 'B', 'Q': 'R', 'g': 'h', 'w': 'x'}[sig[len(sig)-1]] // the same bytes, spelt otherwise
+	for range 2 {
+		if _, err := v.Verify(token, now); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct {
+			token string
+			want  error
+		}{
+			"two parts":           {head + "." + body, ErrMalformed},
+			"four parts":          {token + ".", ErrSignature},
+			"signature cut":       {token[:len(token)-2], ErrSignature},
+			"signature no base64": {token[:len(token)-2] + "!!", ErrMalformed},
+			"signature respelt":   {token[:len(token)-1] + string(last), ErrMalformed},
+			"payload exchanged":   {head + "." + body[1:] + "." + sig, ErrSignature},
+		} {
+			if _, err := v.Verify(c.token, now); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+		// Another header is read as usual, and then is the one that is known.
+		other := m.raw(map[string]any{"alg": "EdDSA", "kid": "k1", "x": 1}, wireClaims(func(map[string]any) {}))
+		if _, err := v.Verify(other, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := v.Verify(token, now); err != nil {
+		t.Fatal(err)
+	}
+	keys.Keys = newMint(t, "k2", 2).keys
+	if _, err := v.Verify(token, now); !errors.Is(err, ErrUnknownKey) {
+		t.Errorf("a key that was withdrawn: %v", err)
+	}
+	keys.Keys = newMint(t, "k1", 2).keys
+	if _, err := v.Verify(token, now); !errors.Is(err, ErrSignature) {
+		t.Errorf("another key of that name: %v", err)
+	}
+}
+
+// exchangeable keys change while a verifier has them.
+type exchangeable struct{ Keys }
 
 func TestI5_WrongClaimsAreRefused(t *testing.T) {
 	m := newMint(t, "k1", 1)
@@ -334,6 +393,16 @@ func FuzzVerify(f *testing.F) {
 			t.Fatal("a ticket that was not signed")
 		}
 	})
+}
+
+func BenchmarkSign(b *testing.B) {
+	m, c := newMint(b, "k1", 1), loginClaims()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.signer.Sign(c); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkVerify(b *testing.B) {
