@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard-io/switchyard/shared/api"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/natstest"
@@ -203,9 +204,26 @@ func TestLateCallsAreDropped(t *testing.T) {
 	h := slot.OfUID(alice)
 	var reg wirepb.RegisterReply
 	if s.call(subject.Slot(h, subject.SlotRegister), &wirepb.RegisterRequest{
-		Target: wire.Target(s.target(h)), Route: c.route, DeadlineMs: time.Now().Add(-time.Millisecond).UnixMilli(),
+		Target: wire.Target(s.target(h)), Route: c.route, DeadlineMs: time.Now().Add(-deadline.Skew - time.Second).UnixMilli(),
 	}, &reg, 200*time.Millisecond) {
 		t.Fatalf("answered %v", &reg)
+	}
+	// A gateway whose clock is behind is served.
+	if !s.call(subject.Slot(h, subject.SlotRegister), &wirepb.RegisterRequest{
+		Target: wire.Target(s.target(h)), Route: c.route, DeadlineMs: time.Now().Add(-2 * time.Second).UnixMilli(),
+	}, &reg, patience) || reg.Status != wirepb.Status_STATUS_OK {
+		t.Fatalf("a call by a clock that is behind: %v", &reg)
+	}
+	kick := wirepb.AuthorityActRequest{
+		Groups: []*wirepb.UserGroup{{Target: wire.Target(s.target(h)), Uids: []string{string(alice)}}},
+		Kind:   wirepb.ActionKind_ACTION_KIND_KICK, DeadlineMs: time.Now().Add(-2 * time.Second).UnixMilli(),
+	}
+	g.login(alice, "tablet")
+	var act wirepb.AuthorityActReply
+	target := s.target(h)
+	if !s.call(subject.Authority(target.LeaderNode, target.LeaderBoot, subject.AuthorityAct), &kick, &act, patience) ||
+		len(act.Groups) != 1 || act.Groups[0].Done == 0 {
+		t.Fatalf("a kick by a clock that is behind: %v", &act)
 	}
 }
 

@@ -146,7 +146,7 @@ func (p *parts) serve(layout slot.Layout) error {
 	}
 	p.leader.Announce(p.events)
 	known := func(h slot.Hash) (slot.Target, bool) { return p.table.Snapshot().Target(h) }
-	p.server = rpc.New(rpc.Config{Inbox: cfg.Inbox, Log: a.log}, a.node, p.conns.Data, p.leader, known)
+	p.server = rpc.New(rpc.Config{Inbox: cfg.Inbox, OwnerTimeout: cfg.OwnerTimeout, Log: a.log}, a.node, p.conns.Data, p.leader, known)
 	d := dispatch.New(dispatch.Config{LeaderWait: cfg.LeaderWait, OwnerTimeout: cfg.OwnerTimeout}, p.conns.Data, p.caller, snapshots{p.table}, p.tracker)
 	p.outside = outside.New(outside.Config{
 		MaxRequests: cfg.MaxRequests, HoldFor: cfg.LeaderWait, Log: a.log, Tracer: a.tel.Tracer(scope),

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/switchyard-io/switchyard/shared/api"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/subject"
@@ -33,6 +34,7 @@ type endpoints struct {
 	redeemer *redeemer
 	jwks     func() []byte
 	meters   *meters
+	late     *deadline.Guard
 	turns    chan struct{}
 	running  atomic.Int64
 }
@@ -114,12 +116,12 @@ type vtMessage interface{ MarshalVT() ([]byte, error) }
 // run waits for a turn and then does the call in a goroutine of its own. It drops what is late,
 // before and after the wait.
 func (e *endpoints) run(r micro.Request, deadlineMS int64, name string, call func(context.Context) vtMessage) {
-	end, late := deadline(deadlineMS, time.Now())
-	if late {
+	now := time.Now()
+	if e.late.Late(e.ctx, r.Subject(), deadlineMS, now) {
 		e.meters.late.Add(e.ctx, 1)
 		return
 	}
-	ctx, cancel := context.WithDeadline(e.traced(r), end)
+	ctx, cancel := context.WithDeadline(e.traced(r), deadline.End(deadlineMS, now, maxWork))
 	select {
 	case e.turns <- struct{}{}:
 	case <-ctx.Done():

@@ -12,8 +12,8 @@ import (
 	"github.com/switchyard-io/switchyard/ticketing/internal/ledger"
 )
 
-// defaultDeadline is taken where a request names none.
-const defaultDeadline = 5 * time.Second
+// maxWork bounds the work on one request, be its deadline far away or none.
+const maxWork = 5 * time.Second
 
 // redeemer uses tickets up and gives them back (I5).
 type redeemer struct {
@@ -87,16 +87,6 @@ func wireDevice(req *wirepb.RedeemRequest) identity.Device {
 		d.Level = identity.LevelMaster
 	}
 	return d
-}
-
-// deadline is the end of a request, and whether it has passed already: a late request is dropped
-// unanswered, its sender has given up.
-func deadline(ms int64, now time.Time) (time.Time, bool) {
-	if ms == 0 {
-		return now.Add(defaultDeadline), false
-	}
-	t := time.UnixMilli(ms)
-	return t, !now.Before(t)
 }
 
 func reason(err error) string {

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/membership"
 	"github.com/switchyard-io/switchyard/shared/natsconn"
@@ -106,7 +107,7 @@ func (t *Ticketing) Start(ctx context.Context) error {
 	}
 	t.endpoints = &endpoints{
 		ctx: t.ctx, nc: conns.Data, desk: red.desk, redeemer: red, jwks: t.keys.JWKS,
-		meters: t.meters, turns: make(chan struct{}, t.cfg.MaxInFlight),
+		meters: t.meters, late: deadline.NewGuard(t.log), turns: make(chan struct{}, t.cfg.MaxInFlight),
 	}
 	if err := t.endpoints.add(t.micro); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard-io/switchyard/shared/api"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
@@ -118,7 +119,7 @@ func (r *rig) tryRedeem(token string, session identity.SessionID, end time.Time)
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.nc.Request(subject.TicketRedeem, body, time.Until(end)+time.Second)
+	m, err := r.nc.Request(subject.TicketRedeem, body, max(time.Until(end), 0)+time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -308,11 +309,16 @@ func TestI5_RedeemRefusesWhatIsNoTicket(t *testing.T) {
 func TestI5_LateRedeemIsDropped(t *testing.T) {
 	r := newRig(t)
 	token := r.ticket()
-	if reply, err := r.tryRedeem(token, identity.NewSessionID(22), time.Now().Add(-500*time.Millisecond)); err == nil {
+	if reply, err := r.tryRedeem(token, identity.NewSessionID(22), time.Now().Add(-deadline.Skew-500*time.Millisecond)); err == nil {
 		t.Fatalf("answered %s", reply.GetStatus())
 	}
 	if s := r.redeem(token, identity.NewSessionID(22)).GetStatus(); s != wirepb.RedeemStatus_REDEEM_STATUS_OK {
 		t.Fatalf("the ticket was used up: %s", s)
+	}
+	// A gateway whose clock is behind is served.
+	if reply, err := r.tryRedeem(r.ticket(), identity.NewSessionID(22), time.Now().Add(-time.Second)); err != nil ||
+		reply.GetStatus() != wirepb.RedeemStatus_REDEEM_STATUS_OK {
+		t.Fatalf("a redeem by a clock that is behind: %s %v", reply.GetStatus(), err)
 	}
 }
 

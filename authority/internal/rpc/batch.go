@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard-io/switchyard/authority/internal/directory"
 	"github.com/switchyard-io/switchyard/authority/internal/leader"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
 	"github.com/switchyard-io/switchyard/shared/wire"
@@ -32,7 +33,7 @@ func groupOf(p *wirepb.UserGroup) (g group, err error) {
 
 func (s *Server) endpoints(m *nats.Msg) {
 	var req wirepb.EndpointsRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	reply := wirepb.EndpointsReply{Groups: make([]*wirepb.EndpointsGroupResult, len(req.Groups))}
@@ -70,7 +71,7 @@ func wirePresence(p directory.Presence) wirepb.Presence {
 // when the last group is done.
 func (s *Server) push(m *nats.Msg) {
 	var req wirepb.AuthorityPushRequest
-	if !s.read(m, &req) || req.Push == nil || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || req.Push == nil || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	reply := &wirepb.AuthorityPushReply{Groups: make([]*wirepb.PushGroupResult, len(req.Groups))}
@@ -81,7 +82,9 @@ func (s *Server) push(m *nats.Msg) {
 			s.reply(m, reply)
 		}
 	}
-	hold := time.UnixMilli(req.DeadlineMs) // after it, the caller does not want it sent any more
+	// After it the caller does not want it sent any more. No allowance for clocks: what is sent later
+	// than the caller has reported may arrive twice, what is not held is reported as unknown.
+	hold := time.UnixMilli(req.DeadlineMs)
 	header := leader.Trace(m.Header)
 	for i, p := range req.Groups {
 		g, err := groupOf(p)
@@ -120,7 +123,7 @@ func (s *Server) pushResult(t slot.Target, out leader.Outcome) *wirepb.PushGroup
 
 func (s *Server) act(m *nats.Msg) {
 	var req wirepb.AuthorityActRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	var except identity.SessionID
@@ -134,6 +137,7 @@ func (s *Server) act(m *nats.Msg) {
 	reply := &wirepb.AuthorityActReply{Groups: make([]*wirepb.ActGroupResult, len(req.Groups))}
 	var left atomic.Int64
 	left.Store(int64(len(req.Groups)) + 1)
+	by := deadline.End(req.DeadlineMs, time.Now(), s.cfg.OwnerTimeout)
 	finish := func() {
 		if left.Add(-1) == 0 {
 			s.reply(m, reply)
@@ -156,7 +160,7 @@ func (s *Server) act(m *nats.Msg) {
 		}
 		s.leader.Act(leader.Action{
 			Target: g.target, Users: g.users, Sessions: g.sessions, Kind: req.Kind, Reason: req.Reason,
-			Group: req.Group, Except: except, Deadline: time.UnixMilli(req.DeadlineMs), Done: done,
+			Group: req.Group, Except: except, Deadline: by, Done: done,
 		})
 	}
 	finish()

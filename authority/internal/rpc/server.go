@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard-io/switchyard/authority/internal/leader"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
@@ -27,7 +28,9 @@ type Config struct {
 	Workers int
 	// Inbox bounds the calls that wait for one worker. Default 16384.
 	Inbox int
-	// Log gets failures of replies. nil: dropped.
+	// OwnerTimeout is how long an action may wait for the gateways. Default 2 s.
+	OwnerTimeout time.Duration
+	// Log gets failures of replies, and late calls. nil: dropped.
 	Log *slog.Logger
 }
 
@@ -62,7 +65,7 @@ type Server struct {
 	barriers sync.Map // *nats.Msg -> chan struct{}: see Quiesce
 
 	dropped atomic.Int64 // by the NATS client, of subscriptions that ended
-	late    atomic.Int64
+	late    *deadline.Guard
 	invalid atomic.Int64
 }
 
@@ -74,11 +77,15 @@ func New(cfg Config, node lifecycle.Node, nc *nats.Conn, l *leader.Leader, known
 	if cfg.Inbox <= 0 {
 		cfg.Inbox = 16384
 	}
+	if cfg.OwnerTimeout <= 0 {
+		cfg.OwnerTimeout = 2 * time.Second
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
 		cfg: cfg, node: node, nc: nc, leader: l, known: known,
+		late:    deadline.NewGuard(cfg.Log),
 		batches: make(chan *nats.Msg, cfg.Inbox), quit: make(chan struct{}), slots: map[slot.ID][]*nats.Subscription{},
 	}
 	for range cfg.Workers {
@@ -229,7 +236,7 @@ type Counts struct{ Dropped, Late, Invalid int64 }
 
 // Counts reads the counters.
 func (s *Server) Counts() Counts {
-	c := Counts{Dropped: s.dropped.Load(), Late: s.late.Load(), Invalid: s.invalid.Load()}
+	c := Counts{Dropped: s.dropped.Load(), Late: s.late.Count(), Invalid: s.invalid.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add := func(sub *nats.Subscription) {
@@ -294,13 +301,9 @@ func (s *Server) batchCall(m *nats.Msg) {
 	}
 }
 
-// tooLate reports and counts a call whose caller has given up. 0 is no deadline.
-func (s *Server) tooLate(deadlineMS int64) bool {
-	if deadlineMS == 0 || time.Now().UnixMilli() <= deadlineMS {
-		return false
-	}
-	s.late.Add(1)
-	return true
+// tooLate reports and counts a call whose caller has given up.
+func (s *Server) tooLate(m *nats.Msg, deadlineMS int64) bool {
+	return s.late.Late(context.Background(), m.Subject, deadlineMS, time.Now())
 }
 
 // message is a generated call.

@@ -24,7 +24,7 @@ func targetOf(p *wirepb.Target, h slot.Hash) (slot.Target, error) {
 
 func (s *Server) register(h slot.Hash, m *nats.Msg) {
 	var req wirepb.RegisterRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	t, err := targetOf(req.Target, h)
@@ -43,7 +43,7 @@ func (s *Server) register(h slot.Hash, m *nats.Msg) {
 
 func (s *Server) commit(h slot.Hash, m *nats.Msg) {
 	var req wirepb.CommitRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	t, err := targetOf(req.Target, h)
@@ -72,7 +72,7 @@ func (s *Server) commit(h slot.Hash, m *nats.Msg) {
 
 func (s *Server) abort(h slot.Hash, m *nats.Msg) {
 	var req wirepb.AbortRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	t, err := targetOf(req.Target, h)
@@ -100,7 +100,7 @@ func (s *Server) unregister(m *nats.Msg) {
 // sessionBatch serves touch and unregister. A group that fails does not harm its siblings.
 func (s *Server) sessionBatch(m *nats.Msg, do func(slot.Target, directory.Owner, []directory.SessionSeq, time.Time) ([]identity.SessionID, error)) {
 	var req wirepb.SessionBatch
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	o, now := directory.Owner{Gateway: req.GatewayId, Boot: req.BootId}, time.Now()
@@ -124,7 +124,7 @@ func (s *Server) sessionBatch(m *nats.Msg, do func(slot.Target, directory.Owner,
 
 func (s *Server) restore(m *nats.Msg) {
 	var req wirepb.RestoreRequest
-	if !s.read(m, &req) || s.tooLate(req.DeadlineMs) {
+	if !s.read(m, &req) || s.tooLate(m, req.DeadlineMs) {
 		return
 	}
 	o, now := directory.Owner{Gateway: req.GatewayId, Boot: req.BootId}, time.Now()

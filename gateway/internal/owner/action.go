@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -30,8 +31,7 @@ func (o *Owner) onAction(msg *nats.Msg) {
 	if !o.here(req.GatewayId, req.BootId) {
 		return
 	}
-	if req.DeadlineMs != 0 && time.Now().UnixMilli() > req.DeadlineMs {
-		o.counts.late.Add(1)
+	if o.late.Late(context.Background(), msg.Subject, req.DeadlineMs, time.Now()) {
 		return
 	}
 	act, ok := o.action(&req)

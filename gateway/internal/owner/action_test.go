@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/subject"
@@ -66,7 +67,7 @@ func TestActionsThatAreNotServed(t *testing.T) {
 	s := r.session("eu/main/alice")
 	to := []*wirepb.Address{s.address()}
 	in := r.inbox()
-	r.act(in, &wirepb.OwnerAction{Kind: wirepb.ActionKind_ACTION_KIND_KICK, Sessions: to, DeadlineMs: soon(-time.Second)})
+	r.act(in, &wirepb.OwnerAction{Kind: wirepb.ActionKind_ACTION_KIND_KICK, Sessions: to, DeadlineMs: soon(-deadline.Skew - time.Second)})
 	r.act(in, &wirepb.OwnerAction{Sessions: to})
 	r.act(in, &wirepb.OwnerAction{Kind: 99, Group: "g", Sessions: to})
 	r.act(in, &wirepb.OwnerAction{Kind: wirepb.ActionKind_ACTION_KIND_GROUP_JOIN, Group: "not a group", Sessions: to})
@@ -75,11 +76,11 @@ func TestActionsThatAreNotServed(t *testing.T) {
 	r.send(subject.Owner("gw", "boot", subject.OwnerAction), in, &wirepb.OwnerAction{
 		GatewayId: "gw", BootId: "earlier", Kind: wirepb.ActionKind_ACTION_KIND_KICK, Sessions: to,
 	})
-	r.act(in, &wirepb.OwnerAction{Kind: wirepb.ActionKind_ACTION_KIND_GROUP_LEAVE, Group: "g", Sessions: to, DeadlineMs: soon(time.Minute)})
+	r.act(in, &wirepb.OwnerAction{Kind: wirepb.ActionKind_ACTION_KIND_GROUP_LEAVE, Group: "g", Sessions: to, DeadlineMs: soon(-time.Second)}) // a clock that is behind
 	if got := in.actions(); !slices.Equal(got, []wirepb.ActionResult{unchanged}) {
 		t.Fatalf("the first answer is %v, want that of the last request", got)
 	}
-	if l, m, d := r.counts.late.Load(), r.counts.malformed.Load(), r.counts.misdirected.Load(); l != 1 || m != 5 || d != 1 || s.Ended() {
+	if l, m, d := r.late.Count(), r.counts.malformed.Load(), r.counts.misdirected.Load(); l != 1 || m != 5 || d != 1 || s.Ended() {
 		t.Fatalf("%d late, %d malformed, %d misdirected, ended %v", l, m, d, s.Ended())
 	}
 }

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type Config struct {
 	// MaxGroups and MaxGroupsPerSession bound the groups with members here and the groups of one
 	// session. Defaults 65536, 64.
 	MaxGroups, MaxGroupsPerSession int
+	// Log gets late requests. Nil: dropped.
+	Log *slog.Logger
 }
 
 // flushTimeout bounds the wait for the server at the start.

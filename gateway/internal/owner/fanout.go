@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -131,8 +132,7 @@ func (o *Owner) onGroupSync(msg *nats.Msg) {
 		o.counts.malformed.Add(1)
 		return
 	}
-	if req.DeadlineMs != 0 && time.Now().UnixMilli() > req.DeadlineMs {
-		o.counts.late.Add(1)
+	if o.late.Late(context.Background(), msg.Subject, req.DeadlineMs, time.Now()) {
 		return
 	}
 	o.counts.groupSyncs.Add(1)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/natstest"
@@ -182,12 +183,12 @@ func TestMalformedGroupMessagesAreIgnored(t *testing.T) {
 	r.send(subject.Group("room"), in, &wirepb.GroupPush{Group: "other", Push: &wirepb.Push{}})
 	r.sendRaw(subject.GatewaysGroupSync, in, []byte{0xff})
 	r.send(subject.GatewaysGroupSync, nil, &wirepb.GroupSync{Id: 4})
-	r.send(subject.GatewaysGroupSync, in, &wirepb.GroupSync{Id: 5, DeadlineMs: soon(-time.Second)})
+	r.send(subject.GatewaysGroupSync, in, &wirepb.GroupSync{Id: 5, DeadlineMs: soon(-deadline.Skew - time.Second)})
 	r.sync(in, 6, "room")
 	if reply := in.group(); reply.Id != 6 {
 		t.Fatalf("answered %+v", reply)
 	}
-	if m, l := r.counts.malformed.Load(), r.counts.late.Load(); m != 5 || l != 1 || len(s.received()) != 0 {
+	if m, l := r.counts.malformed.Load(), r.late.Count(); m != 5 || l != 1 || len(s.received()) != 0 {
 		t.Fatalf("%d malformed, %d late, %d received", m, l, len(s.received()))
 	}
 }

@@ -29,7 +29,7 @@ func (o *Owner) Observe(m metric.Meter) (metric.Registration, error) {
 		}},
 		{"switchyard.gateway.owner.batches", "push batches", "", []point{{"", n.batches.Load}}},
 		{"switchyard.gateway.owner.ignored", "messages that were not served, by reason", "reason", []point{
-			{"malformed", n.malformed.Load}, {"misdirected", n.misdirected.Load}, {"late", n.late.Load}, {"dropped", o.Dropped},
+			{"malformed", n.malformed.Load}, {"misdirected", n.misdirected.Load}, {"late", o.late.Count}, {"dropped", o.Dropped},
 		}},
 		{"switchyard.gateway.owner.replies_lost", "replies that could not be sent", "", []point{{"", n.lost.Load}}},
 		{"switchyard.gateway.owner.actions", "actions on sessions, by result", "result", []point{

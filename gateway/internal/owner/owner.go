@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard-io/switchyard/shared/deadline"
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
@@ -18,6 +19,7 @@ type Owner struct {
 	groups   *Groups
 	acks     acks
 	counts   counts
+	late     *deadline.Guard
 
 	// arrivals has group pushes and syncs in the order of arrival: all of their subscriptions
 	// feed it, and one goroutine drains it, so a sync is handled after the push before it.
@@ -35,7 +37,7 @@ type Owner struct {
 type counts struct {
 	queued, overflow, stale, parked, expired atomic.Int64
 	acked, ackTimeouts, ackRefused           atomic.Int64
-	batches, malformed, misdirected, late    atomic.Int64
+	batches, malformed, misdirected          atomic.Int64
 	actions, closed, gone                    atomic.Int64
 	groupPushes, groupSyncs, dropped         atomic.Int64
 	lost                                     atomic.Int64
@@ -47,7 +49,7 @@ func New(cfg Config, nc *nats.Conn, sessions Sessions) (*Owner, error) {
 		return nil, err
 	}
 	o := &Owner{
-		cfg: cfg, nc: nc, sessions: sessions,
+		cfg: cfg, nc: nc, sessions: sessions, late: deadline.NewGuard(cfg.Log),
 		arrivals: make(chan *nats.Msg, cfg.GroupQueue),
 		quit:     make(chan struct{}),
 	}

@@ -12,7 +12,7 @@ import (
 
 const (
 	// ReleaseTTL outlives any redeem that could still be on its way when its session is released:
-	// requests carry deadlines of at most MaxDeadline and are dropped when late.
+	// requests carry deadlines of at most MaxDeadline and are dropped when late (see shared/deadline).
 	ReleaseTTL = 60 * time.Second
 	// MaxDeadline bounds how long one call of the ledger may take.
 	MaxDeadline = 10 * time.Second
