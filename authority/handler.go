@@ -41,9 +41,17 @@ func (p *parts) openLocked(id slot.ID, e leadership.Entry, fresh bool) {
 	}
 }
 
-// Releasing lets the calls finish that have arrived, before the slot is given away.
+// Releasing lets the calls finish that have arrived, before the slot is given away. Their pushes leave
+// before those that the next leader takes (I11).
 func (p *parts) Releasing(ctx context.Context, id slot.ID, _ leadership.Entry, _ leadership.Owner) {
-	if err := p.server.Quiesce(ctx, id); err != nil {
+	err := p.server.Quiesce(ctx, id)
+	if err == nil {
+		err = p.links.Flush(ctx)
+	}
+	if err == nil {
+		err = p.conns.Data.FlushWithContext(ctx)
+	}
+	if err != nil {
 		p.authority.log.Warn("slot released before all its calls were served", "slot", id, "error", err)
 	}
 }

@@ -137,8 +137,10 @@ func (p *parts) serve(layout slot.Layout) error {
 	if p.caller, err = natsconn.NewCaller(p.conns.Data, cfg.MaxCalls); err != nil {
 		return err
 	}
-	p.links = delivery.New(delivery.Config{}, p.caller)
-	p.leader = leader.New(leader.Config{MaxHeld: cfg.MaxHeld, OwnerTimeout: cfg.OwnerTimeout, Log: a.log}, layout, dir, p.links, p.serving)
+	p.links = delivery.New(delivery.Config{Gone: dir.Gone}, p.caller)
+	p.leader = leader.New(leader.Config{
+		MaxHeld: cfg.MaxHeld, RebuildHold: cfg.LeaderWait, Hearing: p.conns.Data.IsConnected, OwnerTimeout: cfg.OwnerTimeout, Log: a.log,
+	}, layout, dir, p.links, p.serving)
 	if p.events, err = events.New(events.Config{
 		Queue: cfg.EventsQueue, MaxAge: cfg.EventsMaxAge, MaxBytes: cfg.EventsMaxBytes, Replicas: cfg.Replicas, Log: a.log,
 	}, p.conns.Data); err != nil {

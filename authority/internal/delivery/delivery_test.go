@@ -112,6 +112,12 @@ func (r *receipt) count(d wirepb.Delivery) (n int) {
 	return n
 }
 
+func (r *receipt) of(i int) wirepb.Delivery {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got[i]
+}
+
 func parcel(p *wirepb.Push, r *receipt, i int) delivery.Parcel {
 	return delivery.Parcel{
 		Push: p, UID: identity.UID(fmt.Sprintf("eu/main/u%d", i)), Session: identity.SessionID{0: byte(i), 1: byte(i >> 8)},
@@ -201,6 +207,7 @@ func TestFailures(t *testing.T) {
 		want wirepb.Delivery
 	}{
 		"owner gone":         {natsconn.ErrNoResponders, false, wirepb.Delivery_DELIVERY_STALE},
+		"owner unheard":      {natsconn.ErrNoResponders, false, wirepb.Delivery_DELIVERY_NO_ANSWER},
 		"no answer":          {fault.ErrTimeout, false, wirepb.Delivery_DELIVERY_NO_ANSWER},
 		"connection lost":    {fault.ErrUnavailable, false, wirepb.Delivery_DELIVERY_NO_ANSWER},
 		"too many calls":     {fault.ErrQueueFull, true, wirepb.Delivery_DELIVERY_OVERFLOW},
@@ -214,7 +221,7 @@ func TestFailures(t *testing.T) {
 			} else {
 				k.auto = func(s *sent) { s.cb(nil, c.err) }
 			}
-			l := delivery.New(delivery.Config{}, k)
+			l := delivery.New(delivery.Config{Gone: func(directory.Owner) bool { return name == "owner gone" }}, k)
 			r := newReceipt()
 			l.Send(owner, parcel(&wirepb.Push{}, r, 0))
 			l.Close()
@@ -269,13 +276,14 @@ func TestAct(t *testing.T) {
 	}{
 		"done":          {reply(wirepb.ActionResult_ACTION_RESULT_DONE), nil, nil},
 		"gone":          {nil, natsconn.ErrNoResponders, nats.ErrNoResponders},
+		"unheard":       {nil, natsconn.ErrNoResponders, fault.ErrUnavailable},
 		"short answer":  {reply(), nil, fault.ErrInternal},
 		"garbage":       {[]byte{0xff}, nil, nil},
 		"does not come": {nil, fault.ErrTimeout, fault.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := actCalls{data: c.data, err: c.err}
-			l := delivery.New(delivery.Config{}, k)
+			l := delivery.New(delivery.Config{Gone: func(directory.Owner) bool { return name == "gone" }}, k)
 			n := 0
 			l.Act(owner, &wirepb.OwnerAction{Sessions: []*wirepb.Address{{}}}, time.Now().Add(time.Minute), func(rs []wirepb.ActionResult, err error) {
 				n++

@@ -6,10 +6,11 @@
 // one owner-push batch, consecutive parcels of one push sharing its payload. Results come back
 // address by address; those that wait for a client's acknowledgement come later, on the same call.
 //
-//	Send -> queue (QueueParcels, QueueBytes) -> batch (BatchParcels, BatchBytes) -> call (InFlight)
+//	Send -> queue (QueueParcels, QueueBytes) -> batch (BatchParcels, BatchBytes) -> call (InFlight, AckParcels)
 //
-// Every parcel is answered exactly once: by the owner, as stale when nobody answers on the owner's
-// subject, as overflow when a bound is reached, or as unanswered at its deadline.
+// Every parcel is answered exactly once: by the owner, as stale when the owner's life is known to be
+// over, as overflow when a bound is reached, or as unanswered: at its deadline, in the queue too, and
+// when nobody hears the owner's subject.
 //
 // Everything exported is safe for concurrent use.
 package delivery

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -25,9 +27,16 @@ type Config struct {
 	// goes alone. Defaults 512 and 256 KiB.
 	BatchParcels int
 	BatchBytes   int
-	// InFlight bounds the batches of one owner that wait for results, so that one owner that
-	// hangs cannot use up the calls of all. Default 1024.
+	// InFlight bounds the batches of one owner that wait for a first answer, so that one owner that
+	// hangs cannot use up the calls of all. Batches that ask for acknowledgements do not count:
+	// their answers are the clients'. Default 1024.
 	InFlight int
+	// AckParcels bounds the parcels of one owner that ask for an acknowledgement and have no result
+	// yet; more overflow. Default 8192.
+	AckParcels int
+	// Gone says that an owner's life is known to be over. That nobody answers on its subject does
+	// not: its connection may just be moving to another server (I7). nil: never.
+	Gone func(directory.Owner) bool
 }
 
 func (c Config) withDefaults() Config {
@@ -36,14 +45,20 @@ func (c Config) withDefaults() Config {
 		def int
 	}{
 		{&c.MaxOwners, 4096}, {&c.QueueParcels, 65536}, {&c.QueueBytes, 32 << 20},
-		{&c.BatchParcels, 512}, {&c.BatchBytes, 256 << 10}, {&c.InFlight, 1024},
+		{&c.BatchParcels, 512}, {&c.BatchBytes, 256 << 10}, {&c.InFlight, 1024}, {&c.AckParcels, 8192},
 	} {
 		if *f.n <= 0 {
 			*f.n = f.def
 		}
 	}
+	if c.Gone == nil {
+		c.Gone = func(directory.Owner) bool { return false }
+	}
 	return c
 }
+
+// errUnreachable is an owner that nobody has declared gone and that does not hear its subject.
+var errUnreachable = errors.New("delivery: the owner does not hear its subject")
 
 // Calls makes asynchronous calls that leave in order: a natsconn.Caller.
 type Calls interface {
@@ -71,7 +86,11 @@ type Parcel struct {
 	// Receipt hears of Index.
 	Receipt Receipt
 	Index   int
+
+	number uint64 // in its link, from 1
 }
+
+func (p *Parcel) expired(now time.Time) bool { return !now.Before(p.Deadline) }
 
 // addressBytes is what a parcel adds to a message besides its payload, rounded up.
 func (p *Parcel) addressBytes() int { return len(p.UID) + 48 }
@@ -101,16 +120,24 @@ func New(cfg Config, calls Calls) *Links {
 // Send queues a parcel for its owner. Two parcels from one goroutine for one owner arrive in
 // order. It never blocks.
 func (l *Links) Send(o directory.Owner, p Parcel) {
-	k := l.link(o)
-	if k == nil {
-		l.stats.overflow.Add(1)
-		p.Receipt.Delivered(p.Index, wirepb.Delivery_DELIVERY_OVERFLOW)
-		return
+	for {
+		k := l.link(o)
+		if k == nil {
+			l.overflow(&p)
+			return
+		}
+		if k.send(p) {
+			return
+		}
 	}
-	k.send(p)
 }
 
-// link finds or makes an owner's link; nil when closed or at the bound.
+func (l *Links) overflow(p *Parcel) {
+	l.stats.overflow.Add(1)
+	p.Receipt.Delivered(p.Index, wirepb.Delivery_DELIVERY_OVERFLOW)
+}
+
+// link finds or makes an owner's link; nil when closed, or at the bound with none to spare.
 func (l *Links) link(o directory.Owner) *link {
 	l.mu.RLock()
 	k, closed := l.owners[o], l.closed
@@ -120,24 +147,84 @@ func (l *Links) link(o directory.Owner) *link {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k = l.owners[o]; k != nil || l.closed || len(l.owners) >= l.cfg.MaxOwners {
+	if k = l.owners[o]; k != nil || l.closed {
 		return k
+	}
+	if len(l.owners) >= l.cfg.MaxOwners {
+		l.sweepLocked()
+	}
+	if len(l.owners) >= l.cfg.MaxOwners {
+		return nil
 	}
 	k = &link{links: l, owner: o, subject: subject.Owner(o.Gateway, o.Boot, subject.OwnerPush)}
 	l.owners[o] = k
 	return k
 }
 
-// Forget drops the link of an owner that is gone. What is queued still goes out, and finds nobody.
+// Forget drops the link of an owner that is gone as soon as it is empty: what is queued still goes
+// out, and an owner that comes back meanwhile gets its order from the same queue (I11). A link that
+// is made for an owner that is gone, by a push which was under way, ends in the same way.
 func (l *Links) Forget(o directory.Owner) {
+	l.mu.RLock()
+	k := l.owners[o]
+	l.mu.RUnlock()
+	if k != nil {
+		k.forget()
+		l.drop(k)
+	}
+}
+
+// drop takes a link out if it is empty.
+func (l *Links) drop(k *link) {
 	l.mu.Lock()
-	delete(l.owners, o)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running || len(k.queue) > 0 || k.dead {
+		return
+	}
+	k.dead = true
+	if l.owners[k.owner] == k {
+		delete(l.owners, k.owner)
+	}
+}
+
+// sweepLocked makes room: it takes out the links that nothing waits for.
+func (l *Links) sweepLocked() {
+	for o, k := range l.owners {
+		k.mu.Lock()
+		if k.dead = !k.running && len(k.queue) == 0 && k.inflight == 0 && k.acks == 0; k.dead {
+			delete(l.owners, o)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// Flush returns when every parcel has left that was queued before, or with ctx's error. What has
+// left is with the connection, which may need a flush of its own.
+func (l *Links) Flush(ctx context.Context) error {
+	var waits []<-chan struct{}
+	l.mu.RLock()
+	for _, k := range l.owners {
+		if c := k.flushed(); c != nil {
+			waits = append(waits, c)
+		}
+	}
+	l.mu.RUnlock()
+	for _, c := range waits {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // Act has an owner do an action, and calls done once: with results in the order of the action's
-// sessions, or with an error (natsconn.ErrNoResponders when the owner is gone, fault.ErrTimeout,
-// fault.ErrQueueFull). done must not block.
+// sessions, or with an error (natsconn.ErrNoResponders when the owner is gone for good,
+// fault.ErrUnavailable when it cannot be reached, fault.ErrTimeout, fault.ErrQueueFull). done must
+// not block.
 func (l *Links) Act(o directory.Owner, a *wirepb.OwnerAction, deadline time.Time, done func([]wirepb.ActionResult, error)) {
 	data, err := a.MarshalVT()
 	if err != nil {
@@ -152,6 +239,9 @@ func (l *Links) Act(o directory.Owner, a *wirepb.OwnerAction, deadline time.Time
 		}
 		if err == nil && len(reply.Results) != len(a.Sessions) {
 			err = fault.ErrInternal
+		}
+		if errors.Is(err, nats.ErrNoResponders) && !l.cfg.Gone(o) {
+			err = fault.Wrap(fault.Unavailable, "temporarily unavailable", errUnreachable)
 		}
 		done(reply.Results, err)
 		return true

@@ -99,7 +99,7 @@ func (s *slotDir) commit(number uint64, session identity.SessionID, confirmed []
 	c, ok := s.candidates.pending.get(number)
 	if !ok || c.route.Session != session {
 		rec, _ := s.routes.session(session)
-		if rec != nil && number != 0 && rec.commitment == uint32(number) {
+		if rec != nil && number != 0 && rec.commitment == number {
 			return nil // a repeat
 		}
 		return ErrExpired
@@ -124,13 +124,13 @@ func (s *slotDir) commit(number uint64, session identity.SessionID, confirmed []
 		return ErrFull
 	}
 	s.candidates.remove(number)
-	s.install(c, uint32(number), now, fx)
+	s.install(c, number, now, fx)
 	return nil
 }
 
 // install puts a candidate in the place of the routes that it conflicts with, and of its own
 // session's earlier route.
-func (s *slotDir) install(c *candidate, commitment uint32, now instant, fx *Effects) {
+func (s *slotDir) install(c *candidate, commitment uint64, now instant, fx *Effects) {
 	r := &c.route
 	was := s.routes.byUser[r.UID] != 0
 	for {
@@ -152,5 +152,9 @@ func (s *slotDir) install(c *candidate, commitment uint32, now instant, fx *Effe
 		s.replace(out, rec, now)
 	}
 	s.routes.insert(r, c.owner, commitment, now.second())
+	s.past.forget(life{r.Session, c.owner})
+	s.past.takePlace(r.UID, now.ms, func(l life, d departure) bool {
+		return l.session == r.Session || replaces(c.policy, r.Device, d.device)
+	})
 	s.announce(r.UID, was, now, fx)
 }

@@ -144,7 +144,7 @@ func BenchmarkExpire(b *testing.B) {
 				fill(b, d, routes, epoch)
 				b.StartTimer()
 				left := n
-				for now := epoch.Add(time.Hour); left > 0; left -= d.Expire(now, &fx) {
+				for now := epoch.Add(time.Hour); left > 0; left -= d.Expire(now, nil, &fx) {
 					fx.Reset()
 				}
 			}
@@ -158,11 +158,11 @@ func BenchmarkExpireNothingDue(b *testing.B) {
 	d := openAll(b)
 	fill(b, d, population(1_000_000), epoch)
 	var fx Effects
-	d.Expire(epoch.Add(time.Minute), &fx) // the candidates' deadlines are over
+	d.Expire(epoch.Add(time.Minute), nil, &fx) // the candidates' deadlines are over
 	b.ReportAllocs()
 	b.ResetTimer()
 	for b.Loop() {
-		if d.Expire(epoch.Add(2*time.Minute), &fx) != 0 {
+		if d.Expire(epoch.Add(2*time.Minute), nil, &fx) != 0 {
 			b.Fatal("expired")
 		}
 	}

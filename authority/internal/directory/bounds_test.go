@@ -97,7 +97,7 @@ func TestI12_TombstonesAndHeldEventsAreBounded(t *testing.T) {
 	if _, err := d.Register(tg, route(u[sessions-1], sessions-1, owner(2), app("", 0)), PolicyDevice, epoch); !errors.Is(err, ErrFenced) {
 		t.Fatalf("the newest tombstone: %v", err)
 	}
-	d.Expire(epoch.Add(2*time.Minute), &fx)
+	d.Expire(epoch.Add(2*time.Minute), nil, &fx)
 	if st := s.stats(); st.Tombstones != 0 || d.gone.set.len() != 0 {
 		t.Fatalf("%+v, %d gone", st, d.gone.set.len())
 	}
@@ -113,7 +113,7 @@ func TestI12_ExpireWorksInBatches(t *testing.T) {
 	fx.Reset()
 	now := epoch.Add(2 * time.Second)
 	for _, want := range []int{4, 4, 2, 0} {
-		if n := d.Expire(now, &fx); n != want {
+		if n := d.Expire(now, nil, &fx); n != want {
 			t.Fatalf("expired %d, want %d", n, want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestEmptiedSlotGivesItsMemoryBack(t *testing.T) {
 	for n, u := range usersIn(testHash, 200) {
 		login(t, d, route(u, n, owner(0), app("", 0)), epoch, &fx)
 	}
-	d.Expire(epoch.Add(time.Hour), &fx)
+	d.Expire(epoch.Add(time.Hour), nil, &fx)
 	if x := &d.cells[testHash].dir.routes; x.slab.chunks != nil || x.bySession != nil || x.byUser != nil {
 		t.Fatal("an emptied slot keeps memory")
 	}
@@ -205,7 +205,7 @@ func TestConcurrentCalls(t *testing.T) {
 				}
 				_, _ = d.Touch(tg, o, []SessionSeq{{Session: r.Session, OwnerSeq: 2}}, now, nil)
 				_ = d.Lookup(tg, users[h], &f)
-				d.Expire(now, &fx)
+				d.Expire(now, nil, &fx)
 				if i%50 == 0 {
 					d.OwnerGone(o, now, &fx)
 					d.OwnerBack(o)
@@ -218,7 +218,7 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 	wg.Wait()
 	var fx Effects
-	for d.Expire(epoch.Add(time.Hour), &fx) > 0 {
+	for d.Expire(epoch.Add(time.Hour), nil, &fx) > 0 {
 		continue
 	}
 	for h := range slots {

@@ -79,3 +79,25 @@ func checkQueue[K comparable, V any](d *deadlines[K, V], err error) error {
 	}
 	return nil
 }
+
+// check verifies that the lives that are lost, and no others, are listed by user.
+func (p *past) check() error {
+	listed := 0
+	for uid, ls := range p.lost {
+		for _, l := range ls {
+			if d, ok := p.lives.get(l); !ok || d.replaced || d.uid != uid {
+				return fmt.Errorf("lost list of %s has a wrong life", uid)
+			}
+		}
+		listed += len(ls)
+	}
+	for _, m := range p.lives.members {
+		if !m.value.replaced {
+			listed--
+		}
+	}
+	if listed != 0 {
+		return fmt.Errorf("%d lives too many in the lost lists", listed)
+	}
+	return checkQueue(&p.lives, nil)
+}

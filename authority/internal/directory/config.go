@@ -19,6 +19,10 @@ type Config struct {
 	// TombstoneTTL is how long an unregistered session and a dead owner stay fenced; default
 	// 60 s. It must exceed the longest deadline that a request carries (10 s).
 	TombstoneTTL time.Duration
+	// ReplacedTTL is how long a session that was replaced, or lost with a silent owner, is
+	// remembered in case the owner comes back; default 1 h. It should exceed the time for which
+	// a gateway that is cut off is left running.
+	ReplacedTTL time.Duration
 	// RebuildWait is how long after Open a login that might meet an unreported session is
 	// refused as unavailable rather than let in beside it (I1); default 2.5 s.
 	RebuildWait time.Duration
@@ -29,7 +33,8 @@ type Config struct {
 	MaxUserRoutes int
 	// MaxCandidates bounds pending candidates; default 4096. Register fails with ErrFull.
 	MaxCandidates int
-	// MaxTombstones bounds tombstones, and the offline events held back during a rebuild;
+	// MaxTombstones bounds tombstones, the replaced and lost sessions that are remembered, and
+	// the offline events held back during a rebuild, each;
 	// default 16384. The oldest goes first, and is counted.
 	MaxTombstones int
 	// MaxOwners bounds the gateway lives that have routes, are awaited or are fenced as gone;
@@ -47,6 +52,7 @@ func (c Config) withDefaults() Config {
 	setDuration(&c.TTL, 180*time.Second)
 	setDuration(&c.CandidateTimeout, 15*time.Second)
 	setDuration(&c.TombstoneTTL, 60*time.Second)
+	setDuration(&c.ReplacedTTL, time.Hour)
 	setDuration(&c.RebuildWait, 2500*time.Millisecond)
 	setCount(&c.MaxRoutes, 262144)
 	setCount(&c.MaxUserRoutes, 1024)
@@ -80,6 +86,7 @@ func (c Config) validate() error {
 	}{
 		{"TTL", time.Second, c.TTL}, {"CandidateTimeout", time.Millisecond, c.CandidateTimeout},
 		{"TombstoneTTL", time.Millisecond, c.TombstoneTTL}, {"RebuildWait", 0, c.RebuildWait},
+		{"ReplacedTTL", time.Millisecond, c.ReplacedTTL},
 	} {
 		if f.v < f.min {
 			return fmt.Errorf("directory: %s is %v, at least %v is needed", f.name, f.v, f.min)

@@ -66,9 +66,9 @@ func (d *Directory) enter(t *slot.Target) (*cell, *slotDir, error) {
 }
 
 // Open starts leadership of t.Hash at now. A new term or config epoch empties the slot and
-// rebuilds it from the awaited owners; with none it serves at once. Those fenced by OwnerGone are
-// not awaited, so a death that was heard just before does not leave the slot waiting. The same
-// fence keeps all and only takes the revision (as Revise). An older one fails with *StaleTarget, more than MaxOwners
+// rebuilds it from the awaited owners; with none it serves at once. The caller knows them to be alive:
+// a fence of OwnerGone on one of them is over, as by OwnerBack, so that one that was only silent is
+// waited for and may report (I7). The same fence keeps all and only takes the revision (as Revise). An older one fails with *StaleTarget, more than MaxOwners
 // awaited with ErrFull. No events come of it: an emptied slot says nothing about users (I7).
 func (d *Directory) Open(t slot.Target, awaited []Owner, now time.Time) error {
 	c := &d.cells[t.Hash]
@@ -85,6 +85,9 @@ func (d *Directory) Open(t slot.Target, awaited []Owner, now time.Time) error {
 	}
 	if len(awaited) > d.cfg.MaxOwners {
 		return ErrFull
+	}
+	for _, o := range awaited {
+		d.gone.lift(intern(o))
 	}
 	c.dir = newSlotDir(&d.cfg, &d.gone, t, awaited, d.instant(now))
 	return nil
@@ -209,8 +212,9 @@ func (d *Directory) Touch(t slot.Target, o Owner, live []SessionSeq, now time.Ti
 // Restore takes live sessions of one owner back, after a new term or when a touch found them
 // missing. Complete says that the owner has now reported the whole hash slot (as OwnerReported).
 //
-// Of two routes that conflict the later connected wins. Sessions of the caller that lost, or that
-// were replaced before, are appended to closing: the owner closes them. Routes of other owners
+// Of two routes that conflict the one committed in this term wins, and of two restored ones the
+// later connected. Sessions of the caller that lost, or that were replaced before, whatever
+// became of their replacement, are appended to closing: the owner closes them. Routes of other owners
 // that lost are in fx.Evicted. Every route's own Gateway and Boot are ignored in favour of o.
 //
 // Errors: *StaleTarget, ErrNotLeader, ErrInvalid (nothing restored), ErrUnavailable, ErrFull
@@ -255,6 +259,9 @@ func (d *Directory) OwnerGone(o Owner, now time.Time, fx *Effects) int {
 	return n
 }
 
+// Gone reports whether OwnerGone has ended the life, lately and for all that is known.
+func (d *Directory) Gone(o Owner) bool { return d.gone.has(intern(o)) }
+
 // OwnerBack lifts the fence of OwnerGone: the life was only silent (hung, cut off) and has been
 // seen again. It restores its sessions itself.
 func (d *Directory) OwnerBack(o Owner) {
@@ -262,8 +269,8 @@ func (d *Directory) OwnerBack(o Owner) {
 }
 
 // RemoveExact removes one route if it still is what the caller saw: same owner, session and
-// sequence. The caller was told by the owner that it is stale, or that the owner has no
-// responders. No tombstone stays: an owner that has the session after all may restore it.
+// sequence. The caller was told by the owner that it is stale, or knows that the owner's life is
+// over. No tombstone stays: an owner that has the session after all may restore it.
 func (d *Directory) RemoveExact(t slot.Target, r Route, now time.Time, fx *Effects) (bool, error) {
 	c, s, err := d.enter(&t)
 	defer c.mu.Unlock()

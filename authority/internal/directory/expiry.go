@@ -3,6 +3,8 @@ package directory
 import (
 	"math"
 	"time"
+
+	"github.com/switchyard-io/switchyard/shared/slot"
 )
 
 // never is the deadline of what has none.
@@ -74,6 +76,9 @@ func (s *slotDir) nextDue() int64 {
 	if _, at, ok := s.tombstones.oldest(); ok {
 		due = min(due, at+s.cfg.TombstoneTTL.Milliseconds())
 	}
+	if _, at, ok := s.past.lives.oldest(); ok {
+		due = min(due, at+s.cfg.ReplacedTTL.Milliseconds())
+	}
 	return due
 }
 
@@ -81,10 +86,11 @@ func (s *slotDir) nextDue() int64 {
 func (s *slotDir) expire(now instant, limit int, fx *Effects) (n int) {
 	s.lapse(now)
 	s.tombstones.dropUntil(now.ms - s.cfg.TombstoneTTL.Milliseconds())
+	s.past.forgetUntil(now.ms - s.cfg.ReplacedTTL.Milliseconds())
 	ttl := s.cfg.TTL.Milliseconds()
 	for n < limit && s.routes.activity.due(&s.routes.slab, ttl) <= now.ms {
 		r := s.routes.activity.oldest
-		s.drop(r, s.routes.slab.at(r), now, fx)
+		s.lose(r, s.routes.slab.at(r), now, fx)
 		n++
 	}
 	s.counters.Expired += uint64(n)
@@ -107,7 +113,10 @@ func (d *Directory) lowerDue(due int64) {
 // Expire removes what is due at now: routes without a sign of life for the TTL, candidates,
 // tombstones and fences past theirs. Its cost is O(due): a pass with nothing due is one load. At
 // most Config.ExpireBatch routes go in one call. It returns the number of routes removed.
-func (d *Directory) Expire(now time.Time, fx *Effects) int {
+//
+// A hash slot of which may says false is left as it is, and is due again at the next call: a node
+// that may not serve a slot does not hear its touches either (I7). nil is all.
+func (d *Directory) Expire(now time.Time, may func(slot.Hash) bool, fx *Effects) int {
 	at := d.instant(now)
 	if at.ms < d.nextDue.Load() {
 		return 0
@@ -125,7 +134,7 @@ func (d *Directory) Expire(now time.Time, fx *Effects) int {
 		c := &d.cells[i]
 		c.mu.Lock()
 		if s := c.dir; s != nil {
-			if s.nextDue() <= at.ms {
+			if s.nextDue() <= at.ms && (may == nil || may(slot.Hash(i))) {
 				n += s.expire(at, d.cfg.ExpireBatch-n, fx)
 			}
 			d.noteDue(s)

@@ -37,6 +37,9 @@ func (f *fences) raise(o ownerKey, at int64, limit int) {
 }
 
 func (f *fences) lift(o ownerKey) {
+	if f.n.Load() == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.set.drop(o)

@@ -38,7 +38,7 @@ func (x *index) each(uid identity.UID, f func(ref, *record) bool) {
 }
 
 // insert adds a route whose session is not in the index.
-func (x *index) insert(route *Route, owner ownerKey, commitment uint32, second uint32) {
+func (x *index) insert(route *Route, owner ownerKey, commitment uint64, second uint32) {
 	if x.bySession == nil {
 		x.bySession = make(map[identity.SessionID]ref)
 		x.byUser = make(map[identity.UID]ref)

@@ -276,11 +276,11 @@ func TestI4_ExpiryKeepsTombstonesForTheirTime(t *testing.T) {
 	if err := d.Unregister(tg, o, []SessionSeq{{Session: r.Session, OwnerSeq: 2}}, epoch, &fx); err != nil {
 		t.Fatal(err)
 	}
-	d.Expire(epoch.Add(59*time.Second), &fx)
+	d.Expire(epoch.Add(59*time.Second), nil, &fx)
 	if _, err := d.Register(tg, r, PolicyDevice, epoch.Add(59*time.Second)); !errors.Is(err, ErrFenced) {
 		t.Fatalf("register within the tombstone's time: %v", err)
 	}
-	d.Expire(epoch.Add(time.Minute), &fx)
+	d.Expire(epoch.Add(time.Minute), nil, &fx)
 	if st := d.SlotStats(testHash); st.Tombstones != 0 {
 		t.Fatalf("tombstones are bounded in time: %+v", st)
 	}

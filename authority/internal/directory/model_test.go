@@ -18,6 +18,7 @@ type model struct {
 	pending  map[uint64]modelCandidate
 	last     uint64
 	buried   map[Owner]map[identity.SessionID]modelTomb
+	past     map[modelLife]modelPast
 	gone     map[Owner]time.Time
 	awaited  map[Owner]bool
 	rebuilds bool
@@ -43,13 +44,40 @@ type modelTomb struct {
 	at  time.Time
 }
 
+type modelLife struct {
+	session identity.SessionID
+	owner   Owner
+}
+
+// modelPast is a session that went without its owner's doing: replaced, or lost with its owner.
+type modelPast struct {
+	Route
+	replaced bool
+	at       time.Time
+}
+
+// depart notes what became of a session; where the owner comes back with it, this decides (I1).
+func (m *model) depart(r Route, replaced bool) {
+	m.past[modelLife{r.Session, r.Owner()}] = modelPast{r, replaced, m.now}
+}
+
+// arrive notes that a session is at its owner, and replaces the lost ones that it stands for.
+func (m *model) arrive(r Route, standsFor func(lost Route) bool) {
+	delete(m.past, modelLife{r.Session, r.Owner()})
+	for l, p := range m.past {
+		if p.UID == r.UID && !p.replaced && standsFor(p.Route) {
+			m.past[l] = modelPast{p.Route, true, m.now}
+		}
+	}
+}
+
 func (m *model) reopen(awaited []Owner) {
 	m.opened, m.routes, m.pending, m.last = m.now, nil, map[uint64]modelCandidate{}, 0
 	m.buried, m.awaited = map[Owner]map[identity.SessionID]modelTomb{}, map[Owner]bool{}
+	m.past = map[modelLife]modelPast{}
 	for _, o := range awaited {
-		if _, gone := m.gone[o]; !gone {
-			m.awaited[o] = true
-		}
+		delete(m.gone, o)
+		m.awaited[o] = true
 	}
 	m.rebuilds = len(m.awaited) > 0
 }
@@ -200,14 +228,19 @@ func (m *model) commit(n uint64, id identity.SessionID, confirmed []identity.Ses
 	for _, s := range list {
 		a := m.active(s)
 		m.bury(a.Owner(), s, a.OwnerSeq)
+		m.depart(a.Route, true)
 	}
 	m.remove(append(list, id)...)
 	m.routes = append(m.routes, modelRoute{c.Route, n, m.now})
+	m.arrive(c.Route, func(lost Route) bool { return lost.Session == id || ends(c.policy, c.Device, lost.Device) })
 	return nil, nil
 }
 
 func (m *model) unregister(o Owner, e SessionSeq) {
 	m.bury(o, e.Session, e.OwnerSeq)
+	if l := (modelLife{e.Session, o}); m.past[l].OwnerSeq <= e.OwnerSeq {
+		delete(m.past, l)
+	}
 	if n, c, ok := m.pendingOf(e.Session); ok && c.Owner() == o && c.OwnerSeq <= e.OwnerSeq {
 		delete(m.pending, n)
 	}
@@ -233,12 +266,13 @@ func (m *model) restore(o Owner, r Route) (closing, evicted []identity.SessionID
 	r.Gateway, r.Boot = o.Gateway, o.Boot
 	a := m.active(r.Session)
 	switch {
-	case m.covered(r):
+	case m.covered(r), m.past[modelLife{r.Session, o}].replaced:
 		return []identity.SessionID{r.Session}, nil
 	case a != nil && a.Owner() == o:
 		a.OwnerSeq, a.LastActive, a.touched = max(a.OwnerSeq, r.OwnerSeq), max(a.LastActive, r.LastActive), m.now
 		return nil, nil
-	case a != nil && a.OwnerSeq >= r.OwnerSeq:
+	case a != nil && (a.OwnerSeq >= r.OwnerSeq || a.candidate != 0):
+		m.depart(r, true)
 		return []identity.SessionID{r.Session}, nil
 	}
 	after := func(x, y Route) bool {
@@ -246,18 +280,22 @@ func (m *model) restore(o Owner, r Route) (closing, evicted []identity.SessionID
 	}
 	var losers []modelRoute
 	for _, x := range m.routes {
+		endsR, endedByR := ends(PolicyDevice, x.Device, r.Device), ends(PolicyDevice, r.Device, x.Device)
+		committed := x.candidate != 0
 		switch {
 		case x.UID != r.UID:
 		case x.Session == r.Session:
 			losers = append(losers, x)
-		case after(x.Route, r) && ends(PolicyDevice, x.Device, r.Device):
+		case endsR && (after(x.Route, r) || committed && endedByR):
+			m.depart(r, true)
 			return []identity.SessionID{r.Session}, nil
-		case after(r, x.Route) && ends(PolicyDevice, r.Device, x.Device):
+		case endedByR && after(r, x.Route) && !committed:
 			losers = append(losers, x)
 		}
 	}
 	for _, x := range losers {
 		m.bury(x.Owner(), x.Session, x.OwnerSeq)
+		m.depart(x.Route, true)
 		m.remove(x.Session)
 		if x.Owner() == o {
 			closing = append(closing, x.Session)
@@ -266,6 +304,12 @@ func (m *model) restore(o Owner, r Route) (closing, evicted []identity.SessionID
 		}
 	}
 	m.routes = append(m.routes, modelRoute{r, 0, m.now})
+	m.arrive(r, func(lost Route) bool {
+		if lost.Session == r.Session {
+			return lost.OwnerSeq < r.OwnerSeq
+		}
+		return after(r, lost) && ends(PolicyDevice, r.Device, lost.Device)
+	})
 	return closing, evicted
 }
 
@@ -278,7 +322,7 @@ func (m *model) reported(o Owner) (rebuilt bool) {
 
 func (m *model) ownerGone(o Owner) int {
 	before := len(m.routes)
-	m.routes = slices.DeleteFunc(m.routes, func(r modelRoute) bool { return r.Owner() == o })
+	m.routes = slices.DeleteFunc(m.routes, func(r modelRoute) bool { return r.Owner() == o && m.lose(r) })
 	for n, c := range m.pending {
 		if c.Owner() == o {
 			delete(m.pending, n)
@@ -287,6 +331,11 @@ func (m *model) ownerGone(o Owner) int {
 	m.gone[o] = m.now
 	m.reported(o)
 	return before - len(m.routes)
+}
+
+func (m *model) lose(r modelRoute) bool {
+	m.depart(r.Route, false)
+	return true
 }
 
 func (m *model) expire() int {
@@ -303,10 +352,15 @@ func (m *model) expire() int {
 			}
 		}
 	}
+	for l, p := range m.past {
+		if m.now.Sub(p.at) >= m.cfg.ReplacedTTL {
+			delete(m.past, l)
+		}
+	}
 	before := len(m.routes)
 	m.routes = slices.DeleteFunc(m.routes, func(r modelRoute) bool {
 		second := r.touched.Sub(epoch) / time.Second
-		return m.now.Sub(epoch) >= (second+1)*time.Second+m.cfg.TTL
+		return m.now.Sub(epoch) >= (second+1)*time.Second+m.cfg.TTL && m.lose(r)
 	})
 	return before - len(m.routes)
 }

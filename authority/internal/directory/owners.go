@@ -12,7 +12,11 @@ func (s *slotDir) unregister(o Owner, batch []SessionSeq, now instant, fx *Effec
 	owner := intern(o)
 	for i := range batch {
 		e := &batch[i]
-		s.bury(life{e.Session, owner}, e.OwnerSeq, now)
+		l := life{e.Session, owner}
+		s.bury(l, e.OwnerSeq, now)
+		if d, ok := s.past.lives.get(l); ok && d.seq <= e.OwnerSeq {
+			s.past.forget(l) // its owner has closed it
+		}
 		if number, ok := s.candidates.bySession[e.Session]; ok {
 			if c, _ := s.candidates.pending.get(number); c.owner == owner && c.route.OwnerSeq <= e.OwnerSeq {
 				s.candidates.remove(number)
@@ -77,7 +81,8 @@ func (s *slotDir) restore(o Owner, routes []Route, complete bool, now instant, f
 
 func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects, closing []identity.SessionID) ([]identity.SessionID, error) {
 	// What was unregistered is closed already, what was replaced must be (I1, I4).
-	if s.tombstones.covers(life{r.Session, owner}, r.OwnerSeq) {
+	l := life{r.Session, owner}
+	if s.tombstones.covers(l, r.OwnerSeq) || s.past.replaced(l) {
 		s.counters.Fenced++
 		return append(closing, r.Session), nil
 	}
@@ -87,11 +92,13 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 		rec.seq, rec.active = max(rec.seq, r.OwnerSeq), max(rec.active, r.LastActive)
 		s.routes.activity.touch(&s.routes.slab, at, rec, now.second())
 		return closing, nil
-	case rec != nil && rec.seq >= r.OwnerSeq: // the session has moved on to another owner
+	case rec != nil && (rec.seq >= r.OwnerSeq || rec.committed()): // it has moved on to another owner
+		s.refuse(r, owner, now)
 		return append(closing, r.Session), nil
 	}
 	policy := s.cfg.Policy(r.UID)
 	if s.losesTo(r, policy) {
+		s.refuse(r, owner, now)
 		return append(closing, r.Session), nil
 	}
 	if s.routes.len() >= s.cfg.MaxRoutes || s.routes.byOwner[owner] == 0 && len(s.routes.byOwner) >= s.cfg.MaxOwners {
@@ -100,6 +107,11 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 	was := s.routes.byUser[r.UID] != 0
 	closing = s.evict(r, owner, policy, now, fx, closing)
 	s.routes.insert(r, owner, 0, now.second())
+	s.past.forget(l)
+	s.past.takePlace(r.UID, now.ms, func(o life, d departure) bool {
+		return o.session == r.Session && d.seq < r.OwnerSeq || o.session != r.Session &&
+			later(r.ConnectedAt, r.Session, d.connected, o.session) && replaces(policy, r.Device, d.device)
+	})
 	if s.rebuilding() {
 		delete(s.held, r.UID) // online before and after: nothing to announce
 		return closing, nil
@@ -108,23 +120,28 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 	return closing, nil
 }
 
-// losesTo reports whether a later session of the user has taken a restored one's place.
+// losesTo reports whether a later session of the user has taken a restored one's place. Which is
+// later, the clocks of two gateways say only where the leader cannot: of a session that was
+// committed in this term it knows that everything it conflicts with came before, or it would have
+// made way.
 func (s *slotDir) losesTo(r *Route, p Policy) (loses bool) {
 	s.routes.each(r.UID, func(_ ref, rec *record) bool {
-		loses = rec.session != r.Session && later(rec.connected, rec.session, r.ConnectedAt, r.Session) &&
-			replaces(p, rec.deviceIdentity(), r.Device)
+		device := rec.deviceIdentity()
+		loses = rec.session != r.Session && replaces(p, device, r.Device) &&
+			(later(rec.connected, rec.session, r.ConnectedAt, r.Session) || rec.committed() && replaces(p, r.Device, device))
 		return !loses
 	})
 	return loses
 }
 
-// evict removes the routes that a restored one has taken the place of. None is dropped in
-// silence: the caller's are appended to closing, the others to fx.Evicted.
+// evict removes the routes that a restored one has taken the place of, never one that was committed
+// in this term (see losesTo). None is dropped in silence: the caller's are appended to closing, the
+// others to fx.Evicted.
 func (s *slotDir) evict(r *Route, owner ownerKey, p Policy, now instant, fx *Effects, closing []identity.SessionID) []identity.SessionID {
 	for {
 		var out ref
 		s.routes.each(r.UID, func(at ref, rec *record) bool {
-			if rec.session == r.Session || later(r.ConnectedAt, r.Session, rec.connected, rec.session) &&
+			if rec.session == r.Session || !rec.committed() && later(r.ConnectedAt, r.Session, rec.connected, rec.session) &&
 				replaces(p, r.Device, rec.deviceIdentity()) {
 				out = at
 			}
@@ -165,7 +182,7 @@ func (s *slotDir) reported(owner ownerKey, now instant, fx *Effects) {
 // ownerGone removes everything of an owner and returns the number of routes.
 func (s *slotDir) ownerGone(owner ownerKey, now instant, fx *Effects) (n int) {
 	for r := s.routes.byOwner[owner]; r != 0; r = s.routes.byOwner[owner] {
-		s.drop(r, s.routes.slab.at(r), now, fx)
+		s.lose(r, s.routes.slab.at(r), now, fx)
 		n++
 	}
 	s.candidates.removeOwned(owner)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/shared/slot"
 )
 
 // A connected user is never reported offline: not while rebuilding.
@@ -68,17 +69,17 @@ func TestI7_ExpiryCountsFromTheLeadersClock(t *testing.T) {
 	if _, err := d.Touch(tg, owner(1), []SessionSeq{{Session: r.Session, OwnerSeq: 2, LastActive: r.LastActive}}, now, nil); err != nil {
 		t.Fatal(err)
 	}
-	if n := d.Expire(now.Add(10*time.Second), &fx); n != 0 {
+	if n := d.Expire(now.Add(10*time.Second), nil, &fx); n != 0 {
 		t.Fatal("expired within the TTL of its last sign of life")
 	}
 	now = now.Add(time.Minute) // NATS was away
 	if err := d.Resume(tg, now); err != nil {
 		t.Fatal(err)
 	}
-	if n := d.Expire(now.Add(10*time.Second), &fx); n != 0 {
+	if n := d.Expire(now.Add(10*time.Second), nil, &fx); n != 0 {
 		t.Fatal("expired for what the leader could not hear")
 	}
-	if n := d.Expire(now.Add(12*time.Second), &fx); n != 1 {
+	if n := d.Expire(now.Add(12*time.Second), nil, &fx); n != 1 {
 		t.Fatal("not expired after the TTL")
 	}
 	if tr := fx.Transitions; len(tr) != 2 || !tr[0].Online || tr[1].Online || tr[1].N <= tr[0].N {
@@ -142,26 +143,65 @@ func TestI8_NoRouteOutlivesItsOwner(t *testing.T) {
 	}
 }
 
-// The death of an owner that was heard just before the slot opened does not leave it waiting.
-func TestI8_OpenDoesNotAwaitTheDead(t *testing.T) {
+// An owner that was taken for gone and lives after all is waited for like any other, also where the
+// slot opens before OwnerBack is called; and its report is taken.
+func TestI7_OpenAwaitsAnOwnerThatCameBack(t *testing.T) {
+	u := usersIn(testHash, 1)[0]
 	d, err := New(Config{TombstoneTTL: time.Minute}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fx Effects
 	d.OwnerGone(owner(1), epoch, &fx)
-	if err := d.Open(target(1), []Owner{owner(1), owner(2)}, epoch); err != nil {
+	if !d.Gone(owner(1)) {
+		t.Fatal("not gone")
+	}
+	if err := d.Open(target(1), []Owner{owner(1)}, epoch); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.SlotStats(testHash); st.Awaited != 1 {
-		t.Fatalf("%d awaited", st.Awaited)
+	if p, _ := look(t, d, target(1), u); p != PresenceUnknown {
+		t.Fatalf("a user whom it may hold is %v", p)
 	}
-	d.Expire(epoch.Add(time.Minute), &fx)
-	if err := d.Open(target(2), []Owner{owner(1)}, epoch.Add(time.Minute)); err != nil {
+	if _, err := d.Restore(target(1), owner(1), []Route{route(u, 1, owner(1), app("", identity.LevelSlave))}, true, epoch, &fx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.SlotStats(testHash); st.Awaited != 1 {
+	if p, _ := look(t, d, target(1), u); p != PresenceOnline {
+		t.Fatal(p)
+	}
+}
+
+// A fence ends with its time.
+func TestGoneEndsWithItsTime(t *testing.T) {
+	d := open(t, Config{TombstoneTTL: time.Minute})
+	var fx Effects
+	d.OwnerGone(owner(1), epoch, &fx)
+	d.Expire(epoch.Add(time.Minute-time.Second), nil, &fx)
+	if !d.Gone(owner(1)) {
+		t.Fatal("too early")
+	}
+	if d.Expire(epoch.Add(time.Minute), nil, &fx); d.Gone(owner(1)) {
 		t.Fatal("the fence did not end")
+	}
+}
+
+// What a node may not serve does not expire: touches do not reach it either.
+func TestI7_NothingExpiresWhereTheNodeMayNotServe(t *testing.T) {
+	u := usersIn(testHash, 1)[0]
+	d := open(t, Config{TTL: time.Second})
+	var fx Effects
+	login(t, d, route(u, 1, owner(1), app("", identity.LevelSlave)), epoch, &fx)
+	late := epoch.Add(time.Hour)
+	if n := d.Expire(late, func(h slot.Hash) bool { return h != testHash }, &fx); n != 0 {
+		t.Fatalf("%d expired", n)
+	}
+	if err := d.Resume(target(1), late); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Expire(late, nil, &fx); n != 0 {
+		t.Fatalf("%d expired after it serves again", n)
+	}
+	if n := d.Expire(late.Add(3*time.Second), nil, &fx); n != 1 {
+		t.Fatalf("%d expired in the end", n)
 	}
 }
 
@@ -176,7 +216,7 @@ func TestExpiryKeepsItsOrderWhenTimesGoBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := d.Expire(epoch.Add(16*time.Second), &fx); n != 2 {
+	if n := d.Expire(epoch.Add(16*time.Second), nil, &fx); n != 2 {
 		t.Fatalf("%d expired", n)
 	}
 }

@@ -28,7 +28,7 @@ const modelSessions, modelOwners = 8, 3
 func newMachine(t *rapid.T) *machine {
 	cfg := Config{
 		TTL: 20 * time.Second, CandidateTimeout: 5 * time.Second, TombstoneTTL: 15 * time.Second,
-		RebuildWait: 2 * time.Second, ExpireBatch: 1000,
+		RebuildWait: 2 * time.Second, ReplacedTTL: 30 * time.Second, ExpireBatch: 1000,
 	}
 	d, err := New(cfg, epoch)
 	if err != nil {
@@ -217,7 +217,7 @@ func (x *machine) RemoveExact(t *rapid.T) {
 
 func (x *machine) Wait(t *rapid.T) {
 	x.m.now = x.m.now.Add(time.Duration(rapid.IntRange(0, 8000).Draw(t, "ms")) * time.Millisecond)
-	if got, want := x.d.Expire(x.m.now, &x.fx), x.m.expire(); got != want {
+	if got, want := x.d.Expire(x.m.now, nil, &x.fx), x.m.expire(); got != want {
 		t.Fatalf("expired %d, want %d", got, want)
 	}
 	if got := x.d.SlotStats(testHash).Candidates; got != len(x.m.pending) {
@@ -249,9 +249,12 @@ func (x *machine) Check(t *rapid.T) {
 	}
 	x.checkEvents(t)
 	x.checkLookup(t)
+	if err := x.d.cells[testHash].dir.past.check(); err != nil {
+		t.Fatal(err)
+	}
 	st := x.d.SlotStats(testHash)
-	if st.Rebuilding != x.m.rebuilds || st.Routes != len(x.m.routes) {
-		t.Fatalf("stats %+v, want rebuilding %v and %d routes", st, x.m.rebuilds, len(x.m.routes))
+	if st.Rebuilding != x.m.rebuilds || st.Routes != len(x.m.routes) || st.Departed != len(x.m.past) {
+		t.Fatalf("stats %+v, want rebuilding %v and %d routes, %d departed", st, x.m.rebuilds, len(x.m.routes), len(x.m.past))
 	}
 	x.fx.Reset()
 }

@@ -24,7 +24,7 @@ type class struct {
 	listener string
 }
 
-// record is a stored route, a member of three lists at once. 120 bytes.
+// record is a stored route, a member of three lists at once. 128 bytes.
 type record struct {
 	session   identity.SessionID
 	uid       identity.UID
@@ -40,14 +40,17 @@ type record struct {
 	newer      ref
 	ownerPrev  ref // routes of the same owner
 	ownerNext  ref
-	sibling    ref    // next route of the same user
-	commitment uint32 // candidate that became this route, 0 if it was restored
+	sibling    ref // next route of the same user
 	level      identity.Level
+	commitment uint64 // candidate that became this route, 0 if it was restored
 }
 
 func (r *record) deviceIdentity() identity.Device {
 	return identity.Device{ID: r.device, Flag: r.class.Value().flag, Level: r.level}
 }
+
+// committed reports whether the route came by a login in this term.
+func (r *record) committed() bool { return r.commitment != 0 }
 
 func (r *record) fill(out *Route) {
 	o, c := r.owner.Value(), r.class.Value()

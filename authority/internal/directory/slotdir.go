@@ -13,6 +13,7 @@ type slotDir struct {
 	routes     index
 	candidates candidates
 	tombstones tombstones
+	past       past
 	gone       *fences // of the Directory
 	counters   Counters
 	events     uint64 // transitions so far
@@ -27,14 +28,10 @@ type slotDir struct {
 func newSlotDir(cfg *Config, gone *fences, t slot.Target, awaited []Owner, now instant) *slotDir {
 	s := &slotDir{cfg: cfg, target: t, openedMS: now.ms, gone: gone}
 	for _, o := range awaited {
-		key := intern(o)
-		if gone.has(key) {
-			continue
-		}
 		if s.awaited == nil {
 			s.awaited = make(map[ownerKey]struct{}, len(awaited))
 		}
-		s.awaited[key] = struct{}{}
+		s.awaited[intern(o)] = struct{}{}
 	}
 	return s
 }
@@ -86,10 +83,30 @@ func (s *slotDir) drop(r ref, rec *record, now instant, fx *Effects) {
 	s.announce(uid, true, now, fx)
 }
 
-// replace removes a route for a newer one and fences it at its sequence.
+// lose is drop for a route whose owner is silent, and may hold the session still.
+func (s *slotDir) lose(r ref, rec *record, now instant, fx *Effects) {
+	s.depart(life{rec.session, rec.owner}, departureOf(rec), now)
+	s.drop(r, rec, now, fx)
+}
+
+// replace removes a route for a newer one, fences it at its sequence, and has its owner close the
+// session whenever it presents it again.
 func (s *slotDir) replace(r ref, rec *record, now instant) {
-	s.bury(life{rec.session, rec.owner}, rec.seq, now)
+	l, d := life{rec.session, rec.owner}, departureOf(rec)
+	d.replaced = true
+	s.bury(l, d.seq, now)
+	s.depart(l, d, now)
 	s.routes.remove(r, rec)
+}
+
+func (s *slotDir) depart(l life, d departure, now instant) {
+	s.counters.TombstonesLost += uint64(s.past.add(l, d, now.ms, s.cfg.MaxTombstones))
+}
+
+// refuse has the owner of a restored route close it, now and if the answer should be lost.
+func (s *slotDir) refuse(r *Route, owner ownerKey, now instant) {
+	d := departure{uid: r.UID, device: r.Device, seq: r.OwnerSeq, connected: r.ConnectedAt, replaced: true}
+	s.depart(life{r.Session, owner}, d, now)
 }
 
 func (s *slotDir) bury(l life, seq uint64, now instant) {
@@ -135,6 +152,6 @@ func (s *slotDir) stats() SlotStats {
 	return SlotStats{
 		Open: true, Rebuilding: s.rebuilding(), Awaited: len(s.awaited),
 		Routes: s.routes.len(), Users: len(s.routes.byUser), Owners: len(s.routes.byOwner),
-		Candidates: s.candidates.pending.len(), Tombstones: s.tombstones.len(), Counters: s.counters,
+		Candidates: s.candidates.pending.len(), Tombstones: s.tombstones.len(), Departed: s.past.lives.len(), Counters: s.counters,
 	}
 }

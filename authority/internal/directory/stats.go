@@ -12,6 +12,7 @@ type SlotStats struct {
 	Owners     int
 	Candidates int
 	Tombstones int
+	Departed   int // lives whose route went without their owner's doing
 	Counters
 }
 
@@ -19,7 +20,7 @@ type SlotStats struct {
 type Counters struct {
 	Expired          uint64 // routes removed for want of a sign of life
 	Fenced           uint64 // registers, commits and restores refused by a tombstone or sequence
-	TombstonesLost   uint64 // dropped for MaxTombstones before their time
+	TombstonesLost   uint64 // tombstones and departed lives, dropped for MaxTombstones before their time
 	TransitionsLost  uint64 // offline events not sent: more than MaxTombstones during a rebuild
 	CandidatesLapsed uint64
 }
@@ -53,6 +54,7 @@ func (d *Directory) Stats() (sum SlotStats, open, rebuilding int) {
 		sum.Owners += s.Owners
 		sum.Candidates += s.Candidates
 		sum.Tombstones += s.Tombstones
+		sum.Departed += s.Departed
 		sum.Expired += s.Expired
 		sum.Fenced += s.Fenced
 		sum.TombstonesLost += s.TombstonesLost

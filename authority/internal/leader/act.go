@@ -27,23 +27,25 @@ type Action struct {
 	Except   identity.SessionID // this session is left alone
 	Deadline time.Time
 	// Done is called once, from any goroutine: how many sessions it was done for, and the users for
-	// some session of which that is not known. With an error nothing was done. It must not block.
+	// some session of which that is not known, "" for a session named by id of whom nothing is known.
+	// With an error nothing was done. It must not block.
 	Done func(done int, unknown []identity.UID, err error)
 }
 
-// Act has the owners do an action. While the slot rebuilds it refuses with
-// directory.ErrUnavailable, and does nothing: an action must reach all or say so.
+// Act has the owners do an action. For Config.RebuildHold after a slot's opening it refuses with
+// directory.ErrUnavailable, and does nothing, while gateways have not reported. After that it is done
+// for the sessions that are known, and users without any are unknown.
 func (l *Leader) Act(a Action) {
-	routes, err := l.actRoutes(&a)
+	routes, unknown, err := l.actRoutes(&a)
 	if err != nil || len(routes) == 0 {
-		a.Done(0, nil, err)
+		a.Done(0, unknown, err)
 		return
 	}
 	byOwner := map[directory.Owner][]directory.Route{}
 	for _, r := range routes {
 		byOwner[r.Owner()] = append(byOwner[r.Owner()], r)
 	}
-	t := &tally{leader: l, action: &a, left: 1}
+	t := &tally{leader: l, action: &a, left: 1, unknown: unknown}
 	for o, rs := range byOwner {
 		for len(rs) > 0 {
 			n := min(len(rs), maxActSessions)
@@ -54,31 +56,44 @@ func (l *Leader) Act(a Action) {
 	t.settle(func() {})
 }
 
-// actRoutes finds the routes that an action is for, each once.
-func (l *Leader) actRoutes(a *Action) ([]directory.Route, error) {
+// actRoutes finds the routes that an action is for, each once, and who may have some elsewhere.
+func (l *Leader) actRoutes(a *Action) (routes []directory.Route, unknown []identity.UID, err error) {
 	if err := l.Check(a.Target); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	s := &l.slots[a.Target.Hash]
+	s.mu.Lock()
+	holds := s.holdsLocked()
+	s.mu.Unlock()
+	if holds {
+		return nil, nil, directory.ErrUnavailable
 	}
 	f := founds.Get().(*directory.Found)
 	defer func() { f.Reset(); founds.Put(f) }()
 	if err := l.dir.Lookup(a.Target, a.Users, f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := l.dir.LookupSessions(a.Target, a.Sessions, f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if l.dir.SlotStats(a.Target.Hash).Rebuilding {
-		return nil, directory.ErrUnavailable
+	for i, e := range f.Entries {
+		switch {
+		case e.Presence != directory.PresenceUnknown:
+		case i < len(a.Users):
+			unknown = append(unknown, a.Users[i])
+		default:
+			unknown = append(unknown, "")
+		}
 	}
 	seen := map[identity.SessionID]bool{a.Except: true}
-	routes := make([]directory.Route, 0, len(f.Routes))
+	routes = make([]directory.Route, 0, len(f.Routes))
 	for _, r := range f.Routes {
 		if !seen[r.Session] {
 			seen[r.Session] = true
 			routes = append(routes, r)
 		}
 	}
-	return routes, nil
+	return routes, unknown, nil
 }
 
 // tally gathers the answers to one action.
@@ -102,7 +117,7 @@ func (t *tally) send(o directory.Owner, rs []directory.Route) {
 }
 
 func (t *tally) answered(rs []directory.Route, results []wirepb.ActionResult, err error) {
-	gone := errors.Is(err, nats.ErrNoResponders)
+	gone := errors.Is(err, nats.ErrNoResponders) // for good: what links say of a life that is over
 	for i, r := range rs {
 		if gone || err == nil && results[i] == wirepb.ActionResult_ACTION_RESULT_GONE {
 			t.leader.removeStale(t.action.Target, r)

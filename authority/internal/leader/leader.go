@@ -17,6 +17,11 @@ import (
 type Config struct {
 	// MaxHeld bounds the pushes of one hash slot that wait for its rebuild. Default 1024.
 	MaxHeld int
+	// RebuildHold is how long after a slot's opening its pushes and actions wait for the gateways
+	// that have not reported. After that they are done as far as sessions are known. Default 2.5 s.
+	RebuildHold time.Duration
+	// Hearing says whether calls of gateways can reach the node. nil: always.
+	Hearing func() bool
 	// OwnerTimeout is how long an owner may take to say what became of a push that needs no
 	// acknowledgement. Default 2 s.
 	OwnerTimeout time.Duration
@@ -47,14 +52,23 @@ type Leader struct {
 	slots [slot.Count]line
 	held  atomic.Int64 // over all lines
 	stats Stats
+
+	// Of Tick alone: when it ran last, and the slots whose routes have had a whole TTL to show
+	// themselves since the node could last not hear them.
+	ticked time.Time
+	heard  [slot.Count]bool // by logical slot
 }
 
 // line is where the pushes of one hash slot pass, in order.
 type line struct {
 	mu         sync.Mutex
 	rebuilding bool
+	holdUntil  time.Time // while rebuilding: when what waits for it goes on without
 	held       []*job
 }
+
+// holdsLocked reports whether what comes now must wait for the rebuild.
+func (s *line) holdsLocked() bool { return s.rebuilding && time.Now().Before(s.holdUntil) }
 
 // Stats counts since the start.
 type Stats struct {
@@ -65,6 +79,9 @@ type Stats struct {
 func New(cfg Config, layout slot.Layout, dir *directory.Directory, links *delivery.Links, fence Fence) *Leader {
 	if cfg.MaxHeld <= 0 {
 		cfg.MaxHeld = 1024
+	}
+	if cfg.RebuildHold <= 0 {
+		cfg.RebuildHold = 2500 * time.Millisecond
 	}
 	if cfg.OwnerTimeout <= 0 {
 		cfg.OwnerTimeout = 2 * time.Second
@@ -136,6 +153,9 @@ func (l *Leader) Open(id slot.ID, e leadership.Entry, fresh bool, awaited []dire
 		}
 		s.rebuilding = l.dir.SlotStats(h).Rebuilding
 		waiting := s.rebuilding
+		if fresh || !waiting || s.holdUntil.IsZero() {
+			s.holdUntil = now.Add(l.cfg.RebuildHold)
+		}
 		s.mu.Unlock()
 		if err != nil {
 			return err
@@ -155,7 +175,7 @@ func (l *Leader) Close(id slot.ID) {
 		s.mu.Lock()
 		l.dir.Close(h)
 		held := s.held
-		s.held, s.rebuilding = nil, false
+		s.held, s.rebuilding, s.holdUntil = nil, false, time.Time{}
 		s.mu.Unlock()
 		l.held.Add(-int64(len(held)))
 		for _, j := range held {
@@ -175,15 +195,49 @@ func (l *Leader) OwnerGone(o directory.Owner, now time.Time) int {
 // OwnerBack takes back an OwnerGone: the life was only silent.
 func (l *Leader) OwnerBack(o directory.Owner) { l.dir.OwnerBack(o) }
 
-// Tick does what is due: expires routes and candidates, and ends the wait of pushes.
+// Tick does what is due: expires routes and candidates, and ends the wait of pushes. Calls must not
+// overlap.
 func (l *Leader) Tick(now time.Time) {
-	l.effect(func(fx *directory.Effects) { l.dir.Expire(now, fx) })
+	l.listen(now)
+	l.effect(func(fx *directory.Effects) {
+		l.dir.Expire(now, func(h slot.Hash) bool { return l.heard[l.layout.ID(h)] }, fx)
+	})
 	if l.held.Load() == 0 {
 		return
 	}
 	for h := range l.slots {
-		l.pass(slot.Hash(h), func(j *job) bool { return !now.Before(j.order.HoldUntil) })
+		s := &l.slots[h]
+		l.pass(slot.Hash(h), func(j *job) bool { return !now.Before(j.order.HoldUntil) || !now.Before(s.holdUntil) })
 	}
+}
+
+// maxPause is a time between two ticks which shows that the process did not run.
+const maxPause = time.Second
+
+// listen finds the slots that may expire routes. Touches do not reach a node that is paused, cut off
+// or not sure of its lease: nothing expires then, and every route has a whole TTL from the moment
+// when the node serves again (I7). Before that is arranged, the slot does not count as heard.
+func (l *Leader) listen(now time.Time) {
+	deaf := !l.ticked.IsZero() && now.Sub(l.ticked) > maxPause || l.cfg.Hearing != nil && !l.cfg.Hearing()
+	l.ticked = now
+	for id := range slot.ID(l.layout.Logical) {
+		e, ok := l.fence(id)
+		if deaf || !ok {
+			l.heard[id] = false
+		} else if !l.heard[id] {
+			l.heard[id] = l.resume(id, e, now)
+		}
+	}
+}
+
+// resume gives all routes of a logical slot a whole TTL; false: it is not open in this term yet.
+func (l *Leader) resume(id slot.ID, e leadership.Entry, now time.Time) bool {
+	for _, h := range l.layout.Hashes(id) {
+		if l.dir.Resume(e.Target(h, id), now) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 var effects = sync.Pool{New: func() any { return new(directory.Effects) }}

@@ -54,7 +54,7 @@ func newRig(t *testing.T, cfg leader.Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.links = delivery.New(delivery.Config{}, r)
+	r.links = delivery.New(delivery.Config{Gone: dir.Gone}, r)
 	t.Cleanup(r.links.Close)
 	r.leader = leader.New(cfg, slot.Layout{Logical: 4, ConfigEpoch: 1}, dir, r.links, func(slot.ID) (leadership.Entry, bool) {
 		r.mu.Lock()
@@ -271,24 +271,22 @@ func TestI3_Fence(t *testing.T) {
 	}
 }
 
-// TestStaleRouteIsRemoved: an owner without the session, and one without a process.
+// TestStaleRouteIsRemoved: of an owner without the session.
 func TestStaleRouteIsRemoved(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		r := newRig(t, leader.Config{})
-		r.open()
-		r.login(route(owner, "phone", 1))
-		r.mu.Lock()
-		r.answer, r.gone = wirepb.Delivery_DELIVERY_STALE, gone
-		r.mu.Unlock()
-		if o := wait(t, r.push(1, 0)); len(o.Sessions) != 1 || o.Sessions[0].Delivery != wirepb.Delivery_DELIVERY_STALE {
-			t.Fatalf("%+v", o)
-		}
-		if o := wait(t, r.push(2, 0)); len(o.Offline) != 1 {
-			t.Fatalf("%+v", o)
-		}
-		if len(r.events) != 2 || !r.events[0].Online || r.events[1].Online {
-			t.Fatalf("%+v", r.events)
-		}
+	r := newRig(t, leader.Config{})
+	r.open()
+	r.login(route(owner, "phone", 1))
+	r.mu.Lock()
+	r.answer = wirepb.Delivery_DELIVERY_STALE
+	r.mu.Unlock()
+	if o := wait(t, r.push(1, 0)); len(o.Sessions) != 1 || o.Sessions[0].Delivery != wirepb.Delivery_DELIVERY_STALE {
+		t.Fatalf("%+v", o)
+	}
+	if o := wait(t, r.push(2, 0)); len(o.Offline) != 1 {
+		t.Fatalf("%+v", o)
+	}
+	if len(r.events) != 2 || !r.events[0].Online || r.events[1].Online {
+		t.Fatalf("%+v", r.events)
 	}
 }
 
@@ -298,18 +296,7 @@ func TestAct(t *testing.T) {
 	phone, tablet := route(owner, "phone", 1), route(other, "tablet", 1)
 	r.login(phone)
 	r.login(tablet)
-	act := func(a leader.Action) (done int, unknown []identity.UID, err error) {
-		t.Helper()
-		over := make(chan struct{})
-		a.Target, a.Kind, a.Deadline = r.target(), wirepb.ActionKind_ACTION_KIND_KICK, time.Now().Add(time.Minute)
-		a.Done = func(n int, u []identity.UID, e error) {
-			done, unknown, err = n, u, e
-			close(over)
-		}
-		r.leader.Act(a)
-		<-over
-		return done, unknown, err
-	}
+	act := r.act
 	if n, u, err := act(leader.Action{Users: []identity.UID{alice}, Sessions: []identity.SessionID{phone.Session}, Except: tablet.Session}); n != 1 || u != nil || err != nil {
 		t.Fatal(n, u, err)
 	}
@@ -319,13 +306,20 @@ func TestAct(t *testing.T) {
 	if n, _, err := act(leader.Action{Users: []identity.UID{alice}}); n != 2 || err != nil {
 		t.Fatal(n, err)
 	}
-	r.gone = true
-	if n, u, err := act(leader.Action{Users: []identity.UID{alice}}); n != 0 || u != nil || err != nil {
-		t.Fatal(n, u, err)
+}
+
+// act does an action.
+func (r *rig) act(a leader.Action) (done int, unknown []identity.UID, err error) {
+	r.t.Helper()
+	over := make(chan struct{})
+	a.Target, a.Kind, a.Deadline = r.target(), wirepb.ActionKind_ACTION_KIND_KICK, time.Now().Add(time.Minute)
+	a.Done = func(n int, u []identity.UID, e error) {
+		done, unknown, err = n, u, e
+		close(over)
 	}
-	if n, _, err := act(leader.Action{Users: []identity.UID{alice}}); n != 0 || err != nil {
-		t.Fatal("routes of dead owners are still there", n, err)
-	}
+	r.leader.Act(a)
+	<-over
+	return done, unknown, err
 }
 
 // TestRestoredLoserIsEvicted: the owner of the route that lost is told to close it (I1).

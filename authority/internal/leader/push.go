@@ -23,7 +23,7 @@ type Order struct {
 	Sessions []identity.SessionID
 	// Push is read until Done is called.
 	Push *wirepb.Push
-	// HoldUntil is how long the order may wait for the slot's rebuild.
+	// HoldUntil is how long the order may wait for the slot's rebuild, within Config.RebuildHold.
 	HoldUntil time.Time
 	// Header goes along to the owners (trace context); nil for none.
 	Header nats.Header
@@ -64,7 +64,7 @@ func (l *Leader) Push(o Order) {
 	j := &job{leader: l, order: o}
 	s := &l.slots[o.Target.Hash]
 	s.mu.Lock()
-	if s.rebuilding || len(s.held) > 0 {
+	if s.holdsLocked() || len(s.held) > 0 {
 		full := len(s.held) >= l.cfg.MaxHeld
 		if !full {
 			s.held = append(s.held, j)
@@ -235,7 +235,7 @@ func (j *job) settle() {
 	j.order.Done(j.out)
 }
 
-// removeStale takes out exactly the route that its owner does not know any more.
+// removeStale takes out exactly the route that its owner says it does not know any more.
 func (l *Leader) removeStale(t slot.Target, r directory.Route) {
 	l.effect(func(fx *directory.Effects) {
 		if removed, err := l.dir.RemoveExact(t, r, time.Now(), fx); err == nil && removed {

@@ -1,0 +1,204 @@
+package directory
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/switchyard-io/switchyard/shared/identity"
+)
+
+// phones returns three sessions of one user's phone at owners 1, 2 and 3.
+func phones() (u identity.UID, a, b, c Route) {
+	u = usersIn(testHash, 1)[0]
+	phone := app("phone", identity.LevelSlave)
+	return u, route(u, 1, owner(1), phone), route(u, 2, owner(2), phone), route(u, 3, owner(3), phone)
+}
+
+// returns has an owner present a session at a higher sequence than anybody has seen, as after an
+// outage, and reports whether it is told to close it.
+func returns(t *testing.T, d *Directory, r Route, now time.Time, fx *Effects) (closed bool) {
+	t.Helper()
+	r.OwnerSeq += 10
+	missing, err := d.Touch(target(1), r.Owner(), []SessionSeq{{Session: r.Session, OwnerSeq: r.OwnerSeq}}, now, nil)
+	if err != nil || !slices.Equal(missing, []identity.SessionID{r.Session}) {
+		t.Fatalf("touch: missing %v, %v", missing, err)
+	}
+	closing, err := d.Restore(target(1), r.Owner(), []Route{r}, false, now, fx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Equal(closing, []identity.SessionID{r.Session})
+}
+
+func logout(t *testing.T, d *Directory, r Route, fx *Effects) {
+	t.Helper()
+	if err := d.Unregister(target(1), r.Owner(), []SessionSeq{{Session: r.Session, UID: r.UID, OwnerSeq: r.OwnerSeq + 1}}, epoch, fx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A replaced session whose owner did not hear of it stays replaced, though its owner hands out
+// higher sequences and its replacement is gone.
+func TestI1_ReplacedSessionDoesNotComeBack(t *testing.T) {
+	for name, gone := range map[string]bool{"owner counted as dead": false, "owner was declared gone": true} {
+		u, a, b, _ := phones()
+		d := open(t, Config{})
+		var fx Effects
+		login(t, d, a, epoch, &fx)
+		if gone {
+			d.OwnerGone(owner(1), epoch, &fx) // takes a's route away before b comes
+		}
+		login(t, d, b, epoch, &fx)
+		logout(t, d, b, &fx)
+		d.OwnerBack(owner(1))
+		now := epoch.Add(10 * time.Minute) // long after every tombstone
+		d.Expire(now, nil, &fx)
+		for range 2 { // the first answer may be lost
+			if !returns(t, d, a, now, &fx) {
+				t.Fatalf("%s: the replaced session is back", name)
+			}
+		}
+		if p, got := look(t, d, target(1), u); p != PresenceOffline || len(got) > 0 {
+			t.Fatalf("%s: %v %v", name, p, got)
+		}
+	}
+}
+
+// Not even a clock ahead of its replacement's lets a session win that was there before.
+func TestI1_ClocksDoNotBringAReplacedSessionBack(t *testing.T) {
+	for _, how := range []string{"replaced", "gone", "expired", "unreported"} {
+		u, a, b, _ := phones()
+		b.ConnectedAt = a.ConnectedAt - 1000
+		d := open(t, Config{TTL: time.Second, RebuildWait: time.Millisecond}, owner(1))
+		var fx Effects
+		now := epoch.Add(time.Minute)
+		if how != "unreported" {
+			if err := d.OwnerReported(target(1), owner(1), epoch, &fx); err != nil {
+				t.Fatal(err)
+			}
+			login(t, d, a, epoch, &fx)
+		}
+		switch how {
+		case "gone":
+			d.OwnerGone(owner(1), epoch, &fx)
+		case "expired":
+			if n := d.Expire(now, nil, &fx); n != 1 {
+				t.Fatalf("%d expired", n)
+			}
+		}
+		login(t, d, b, now, &fx)
+		d.OwnerBack(owner(1))
+		fx.Reset()
+		if !returns(t, d, a, now, &fx) || len(fx.Evicted) > 0 {
+			t.Fatalf("%s: the earlier session is back, evicted %v", how, fx.Evicted)
+		}
+		if _, got := look(t, d, target(1), u); len(got) != 1 || got[0].Session != b.Session {
+			t.Fatalf("%s: %v", how, got)
+		}
+	}
+}
+
+// A restored session that lost to another is closed also when the answer got lost and the winner is
+// gone by the time that it is presented again.
+func TestI1_RestoredLoserStaysLost(t *testing.T) {
+	_, a, b, c := phones()
+	d := open(t, Config{}, owner(1), owner(2), owner(3))
+	var fx Effects
+	for _, r := range []Route{b, a, c} { // a loses to b, and b is evicted for c
+		if _, err := d.Restore(target(1), r.Owner(), []Route{r}, true, epoch, &fx, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logout(t, d, c, &fx)
+	if !returns(t, d, a, epoch, &fx) || !returns(t, d, b, epoch, &fx) {
+		t.Fatal("a loser is back")
+	}
+}
+
+// A session that was only lost with its owner comes back with it, and one that was replaced may log
+// in anew.
+func TestI1_WhoIsNotReplacedComesBack(t *testing.T) {
+	u, a, b, _ := phones()
+	d := open(t, Config{})
+	var fx Effects
+	login(t, d, a, epoch, &fx)
+	tablet := route(u, 4, owner(2), app("tablet", identity.LevelSlave))
+	d.OwnerGone(owner(1), epoch, &fx)
+	login(t, d, tablet, epoch, &fx) // another device stands for nobody
+	d.OwnerBack(owner(1))
+	if returns(t, d, a, epoch, &fx) {
+		t.Fatal("closed, and nobody took its place")
+	}
+	a.OwnerSeq += 10
+	login(t, d, b, epoch, &fx)
+	a.OwnerSeq += 10
+	login(t, d, a, epoch, &fx) // the same session, resumed where it was
+	if _, got := look(t, d, target(1), u); len(got) != 2 {
+		t.Fatalf("%v", got)
+	}
+	if closing, err := d.Restore(target(1), owner(1), []Route{a}, false, epoch, &fx, nil); err != nil || len(closing) > 0 {
+		t.Fatal(closing, err)
+	}
+}
+
+// What is remembered of replaced and lost sessions ends with their owner's word, with time, and at
+// a bound.
+func TestI12_DepartedSessionsAreBounded(t *testing.T) {
+	const bound = 10
+	d := open(t, Config{MaxTombstones: bound, ReplacedTTL: time.Hour})
+	var fx Effects
+	us := usersIn(testHash, 3*bound)
+	for n, u := range us {
+		login(t, d, route(u, n, owner(1), app("phone", identity.LevelSlave)), epoch, &fx)
+	}
+	d.OwnerGone(owner(1), epoch, &fx)
+	for n, u := range us[:bound] {
+		login(t, d, route(u, 100+n, owner(2), app("phone", identity.LevelSlave)), epoch, &fx)
+		login(t, d, route(u, 200+n, owner(2), app("phone", identity.LevelSlave)), epoch, &fx)
+	}
+	s := d.cells[testHash].dir
+	if st := s.stats(); st.Departed != bound || st.TombstonesLost == 0 {
+		t.Fatalf("%+v", st)
+	}
+	for n, u := range us[:bound] {
+		logout(t, d, route(u, 100+n, owner(2), app("phone", identity.LevelSlave)), &fx)
+	}
+	if st := s.stats(); st.Departed != 0 {
+		t.Fatalf("%d left after their owner closed them", st.Departed)
+	}
+	d.OwnerGone(owner(2), epoch, &fx)
+	d.Expire(epoch.Add(time.Hour-time.Second), nil, &fx)
+	if st := s.stats(); st.Departed != bound {
+		t.Fatalf("%d remembered", st.Departed)
+	}
+	d.Expire(epoch.Add(time.Hour), nil, &fx)
+	if st := s.stats(); st.Departed != 0 || s.past.lost != nil {
+		t.Fatalf("%+v", st)
+	}
+	if err := s.past.check(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Candidates are told apart by their whole number.
+func TestCommitIsRepeatedByItsWholeNumber(t *testing.T) {
+	u, tg := usersIn(testHash, 1)[0], target(1)
+	d := open(t, Config{})
+	var fx Effects
+	r := route(u, 1, owner(1), app("", identity.LevelSlave))
+	d.cells[testHash].dir.candidates.last = 1 << 32
+	reg, err := d.Register(tg, r, PolicyDevice, epoch)
+	if err != nil || reg.Candidate != 1<<32+1 {
+		t.Fatal(reg, err)
+	}
+	for range 2 {
+		if err := d.Commit(tg, reg.Candidate, r.Session, nil, epoch, &fx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Commit(tg, 1, r.Session, nil, epoch, &fx); !errors.Is(err, ErrExpired) {
+		t.Fatalf("taken for a repeat of another candidate: %v", err)
+	}
+}
