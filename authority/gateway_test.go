@@ -32,6 +32,7 @@ type owner struct {
 	mu       sync.Mutex
 	sessions map[identity.SessionID]*session
 	silent   bool // answers nothing
+	missed   int  // addresses of pushes that were not answered
 }
 
 // session is a client's connection.
@@ -111,6 +112,13 @@ func (o *owner) got(c *session) []string {
 	return slices.Clone(c.pushes)
 }
 
+// unanswered is how many pushes to sessions a silent gateway has got.
+func (o *owner) unanswered() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.missed
+}
+
 func (o *owner) setSilent(v bool) {
 	o.mu.Lock()
 	o.silent = v
@@ -136,6 +144,9 @@ func (o *owner) push(m *nats.Msg) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.silent {
+		for _, it := range req.Items {
+			o.missed += len(it.To)
+		}
 		return
 	}
 	var now, later wirepb.OwnerPushReply

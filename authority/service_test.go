@@ -157,6 +157,47 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// TestStopIsBounded: requests that still wait for clients do not keep a node from stopping, and are
+// answered.
+func TestStopIsBounded(t *testing.T) {
+	s := newSite(t)
+	a, _ := s.start("a1", nil)
+	s.await(a)
+	g := s.owner("g1")
+	g.login(alice, "phone")
+	g.setSilent(true)
+	inbox := s.nc.NewInbox()
+	sub, err := s.nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `"route":100,"payload":1,"ack":true,"ack_timeout_ms":60000}`
+	for subj, b := range map[string]string{subject.Push: `{"users":["eu/main/alice"],` + body, s.userSubject(alice, subject.UserPush): `{` + body} {
+		if err := s.nc.PublishRequest(subj, inbox, []byte(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Eventually(t, patience, "both pushes wait", func() bool { return g.unanswered() == 2 })
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := a.Stop(ctx); err != nil || ctx.Err() != nil {
+		t.Fatal(err, ctx.Err())
+	}
+	for range 2 {
+		m, err := sub.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r api.PushReply
+		if err := json.Unmarshal(m.Data, &r); err != nil || len(r.Errors) != 1 || r.Errors[0].UID != alice {
+			t.Fatalf("%s %v", m.Data, err)
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	if err := config(t, nil).Validate(); err != nil {
 		t.Fatal(err)

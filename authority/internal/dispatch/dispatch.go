@@ -155,7 +155,7 @@ func (d *Dispatcher) run(ctx context.Context, x *exchange, pending []*group) []*
 	for round := 1; ; round++ {
 		changed := d.table.Changed()
 		calls, missing := d.align(pending)
-		again, redirected := d.round(x, calls)
+		again, redirected := d.round(ctx, x, calls)
 		pending = append(missing, again...)
 		if len(pending) == 0 || round == x.rounds || !time.Now().Before(x.wait) || ctx.Err() != nil {
 			return pending
@@ -231,10 +231,12 @@ type answered struct {
 }
 
 // round makes one try: all calls at once. It returns the groups to try again, and whether an
-// answer said where.
-func (d *Dispatcher) round(x *exchange, calls []*call) (again []*group, redirected bool) {
+// answer said where. What is not answered when ctx ends has failed: it may have been done.
+func (d *Dispatcher) round(ctx context.Context, x *exchange, calls []*call) (again []*group, redirected bool) {
 	answers := make(chan answered, len(calls))
+	waiting := make(map[*call]struct{}, len(calls))
 	for _, c := range calls {
+		waiting[c] = struct{}{}
 		data, err := x.encode(c.groups)
 		if err == nil {
 			to := subject.Authority(c.leader.Node, c.leader.Boot, x.op)
@@ -251,11 +253,21 @@ func (d *Dispatcher) round(x *exchange, calls []*call) (again []*group, redirect
 			answers <- answered{call: c, err: err}
 		}
 	}
-	for range calls {
-		a := <-answers // a call ends at its deadline
-		more, hinted := d.take(x, a)
-		again = append(again, more...)
-		redirected = redirected || hinted
+	for len(waiting) > 0 {
+		select {
+		case a := <-answers: // a call ends at its deadline
+			delete(waiting, a.call)
+			more, hinted := d.take(x, a)
+			again = append(again, more...)
+			redirected = redirected || hinted
+		case <-ctx.Done():
+			for c := range waiting {
+				for _, g := range c.groups {
+					x.failed(g, fault.Timeout)
+				}
+			}
+			return again, redirected
+		}
 	}
 	return again, redirected
 }

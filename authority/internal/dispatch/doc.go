@@ -12,5 +12,6 @@
 // A push to named groups goes to the gateways that have members at once, and every live gateway
 // then says what became of it.
 //
-// All methods are safe for concurrent use; each blocks until its deadline at the latest.
+// All methods are safe for concurrent use; each blocks until its deadline at the latest,
+// or until its context ends.
 package dispatch

@@ -53,17 +53,20 @@ func (o *Outside) push(ctx context.Context, r *request) {
 	if p.MessageId == "" && overlaps(&req) {
 		p.MessageId = nuid.Next() // a session may be meant twice, and gets it once
 	}
-	reply := newPushReply(req.Ack)
+	out := &dispatch.Outcome{}
 	groups := make(chan *dispatch.Outcome, 1)
 	if len(req.Groups) > 0 {
 		o.running.Go(func() { groups <- o.pushGroups(ctx, req.Groups, p) })
 	}
 	if named {
-		reply.merge(o.dispatch.Push(ctx, req.Users, req.Sessions, p, h), req.Users)
+		out = o.dispatch.Push(ctx, req.Users, req.Sessions, p, h)
 	}
 	if len(req.Groups) > 0 {
-		reply.merge(<-groups, nil)
+		g := <-groups
+		out.Sessions, out.Failures = append(out.Sessions, g.Sessions...), append(out.Failures, g.Failures...)
 	}
+	reply := newPushReply(req.Ack)
+	reply.merge(out, req.Users)
 	o.answer(r, reply.PushReply)
 }
 
@@ -99,25 +102,42 @@ func unique(names []string) []string {
 	return out
 }
 
-// pushReply gathers outcomes; a session that was reached twice is reported once.
+// pushReply is a reply that has at most one error for a user.
 type pushReply struct {
 	*api.PushReply
-	seen map[identity.SessionID]bool
+	failed map[identity.UID]bool
 }
 
-func newPushReply(ack bool) pushReply {
-	return pushReply{api.NewPushReply(ack), map[identity.SessionID]bool{}}
+func newPushReply(ack bool) *pushReply { return &pushReply{PushReply: api.NewPushReply(ack)} }
+
+// worth orders the results of a session that was meant twice: it was written to once, under one
+// message id, and the other time says less.
+var worth = map[wirepb.Delivery]int{
+	wirepb.Delivery_DELIVERY_ACKED: 7, wirepb.Delivery_DELIVERY_ACK_TIMEOUT: 6, wirepb.Delivery_DELIVERY_QUEUED: 5,
+	wirepb.Delivery_DELIVERY_PARKED: 4, wirepb.Delivery_DELIVERY_OVERFLOW: 3, wirepb.Delivery_DELIVERY_STALE: 2,
+	wirepb.Delivery_DELIVERY_NO_ANSWER: 1,
 }
 
-// merge adds an outcome; offline and unknown keep the order of users.
-func (p pushReply) merge(out *dispatch.Outcome, users []identity.UID) {
+// merge adds an outcome: every session once, and offline and unknown in the order of users.
+func (p *pushReply) merge(out *dispatch.Outcome, users []identity.UID) {
+	at := make(map[identity.SessionID]int, len(out.Sessions))
+	results := make([]*wirepb.SessionResult, 0, len(out.Sessions))
 	for _, s := range out.Sessions {
 		id, err := identity.SessionIDFromBytes(s.SessionId)
-		if err != nil || p.seen[id] {
+		if err != nil {
 			continue
 		}
-		p.seen[id] = true
-		p.add(identity.UID(s.Uid), id, s.GatewayId, s.Delivery)
+		n, twice := at[id]
+		switch {
+		case !twice:
+			at[id] = len(results)
+			results = append(results, s)
+		case worth[s.Delivery] > worth[results[n].Delivery]:
+			results[n] = s
+		}
+	}
+	for _, s := range results {
+		p.add(identity.UID(s.Uid), identity.SessionID(s.SessionId), s.GatewayId, s.Delivery)
 	}
 	for _, u := range users {
 		if out.Offline[string(u)] {
@@ -130,17 +150,32 @@ func (p pushReply) merge(out *dispatch.Outcome, users []identity.UID) {
 		}
 	}
 	for _, f := range out.Failures {
-		p.Errors = append(p.Errors, api.UserError{UID: identity.UID(f.UID), Code: f.Code})
+		p.fail(identity.UID(f.UID), f.Code)
 	}
 }
 
+// fail reports that the outcome for a user is not known, once; "" is a session or a gateway of whom
+// no user is known, each of which counts.
+func (p *pushReply) fail(uid identity.UID, code fault.Code) {
+	if p.failed[uid] {
+		return
+	}
+	if uid != "" {
+		if p.failed == nil {
+			p.failed = map[identity.UID]bool{}
+		}
+		p.failed[uid] = true
+	}
+	p.Errors = append(p.Errors, api.UserError{UID: uid, Code: code})
+}
+
 // add reports one session; without an answer of the owner it is an error of its user.
-func (p pushReply) add(uid identity.UID, id identity.SessionID, gateway string, d wirepb.Delivery) {
+func (p *pushReply) add(uid identity.UID, id identity.SessionID, gateway string, d wirepb.Delivery) {
 	switch d {
 	case wirepb.Delivery_DELIVERY_NO_ANSWER:
-		p.Errors = append(p.Errors, api.UserError{UID: uid, Code: fault.Timeout})
+		p.fail(uid, fault.Timeout)
 	case wirepb.Delivery_DELIVERY_UNSPECIFIED:
-		p.Errors = append(p.Errors, api.UserError{UID: uid, Code: fault.Unavailable})
+		p.fail(uid, fault.Unavailable)
 	default:
 		p.Add(api.SessionResult{UID: uid, SessionID: id, GatewayID: gateway, Status: status(d)})
 	}
@@ -199,7 +234,7 @@ func (o *Outside) userPushed(r *request, ack bool, out leader.Outcome) {
 		o.fail(r, fault.Wrap(fault.Unavailable, "temporarily unavailable", out.Err))
 		return
 	}
-	reply := pushReply{PushReply: api.NewPushReply(ack)}
+	reply := newPushReply(ack)
 	for i := range out.Sessions {
 		s := &out.Sessions[i]
 		reply.add(s.UID, s.Session, s.Gateway, s.Delivery)

@@ -30,22 +30,23 @@ func TestMerge(t *testing.T) {
 			result(1, wirepb.Delivery_DELIVERY_QUEUED), result(2, wirepb.Delivery_DELIVERY_ACKED), result(3, wirepb.Delivery_DELIVERY_ACK_TIMEOUT),
 			result(4, wirepb.Delivery_DELIVERY_PARKED), result(5, wirepb.Delivery_DELIVERY_OVERFLOW), result(6, wirepb.Delivery_DELIVERY_STALE),
 			result(7, wirepb.Delivery_DELIVERY_NO_ANSWER), result(8, wirepb.Delivery_DELIVERY_UNSPECIFIED), {SessionId: []byte{1}},
+			result(1, wirepb.Delivery_DELIVERY_QUEUED), result(2, wirepb.Delivery_DELIVERY_QUEUED), result(9, wirepb.Delivery_DELIVERY_QUEUED),
+			result(10, wirepb.Delivery_DELIVERY_QUEUED), result(10, wirepb.Delivery_DELIVERY_ACKED), result(11, wirepb.Delivery_DELIVERY_NO_ANSWER),
 		},
 		Offline: map[string]bool{"c": true, "a": true}, Unknown: map[string]bool{"b": true},
-		Failures: []dispatch.Failure{{UID: "d", Code: fault.Timeout}},
+		Failures: []dispatch.Failure{{UID: "d", Code: fault.Timeout}, {Code: fault.Unavailable}, {UID: "d", Code: fault.Internal}, {Code: fault.Unavailable}},
 	}, []identity.UID{"a", "b", "c", "a", "d"})
-	r.merge(&dispatch.Outcome{Sessions: []*wirepb.SessionResult{result(1, wirepb.Delivery_DELIVERY_QUEUED), result(9, wirepb.Delivery_DELIVERY_QUEUED)}}, nil)
 	var statuses []api.Delivery
 	for _, s := range r.Sessions {
 		statuses = append(statuses, s.Status)
 	}
-	if want := []api.Delivery{api.Queued, api.Acked, api.AckTimeout, api.Parked, api.Overflow, api.Stale, api.Queued}; !slices.Equal(statuses, want) {
+	if want := []api.Delivery{api.Queued, api.Acked, api.AckTimeout, api.Parked, api.Overflow, api.Stale, api.Queued, api.Acked}; !slices.Equal(statuses, want) {
 		t.Fatalf("%v", statuses)
 	}
-	if r.Delivered != 3 || *r.Acked != 1 || !slices.Equal(r.Offline, []identity.UID{"a", "c"}) || !slices.Equal(r.Unknown, []identity.UID{"b"}) {
+	if r.Delivered != 4 || *r.Acked != 2 || !slices.Equal(r.Offline, []identity.UID{"a", "c"}) || !slices.Equal(r.Unknown, []identity.UID{"b"}) {
 		t.Fatalf("%+v", r.PushReply)
 	}
-	want := []api.UserError{{UID: "eu/main/alice", Code: fault.Timeout}, {UID: "eu/main/alice", Code: fault.Unavailable}, {UID: "d", Code: fault.Timeout}}
+	want := []api.UserError{{UID: "eu/main/alice", Code: fault.Timeout}, {UID: "d", Code: fault.Timeout}, {Code: fault.Unavailable}, {Code: fault.Unavailable}}
 	if !slices.Equal(r.Errors, want) {
 		t.Fatalf("%+v", r.Errors)
 	}
