@@ -1,6 +1,7 @@
 package slot_test
 
 import (
+	"fmt"
 	"hash/fnv"
 	"testing"
 
@@ -50,4 +51,20 @@ func TestLayoutPartitions(t *testing.T) {
 			t.Fatalf("%d hash slots covered", len(seen))
 		}
 	})
+}
+
+func BenchmarkOfUID(b *testing.B) {
+	uids := make([]identity.UID, 512)
+	for i := range uids {
+		uids[i] = identity.UID(fmt.Sprintf("eu/main/player-%08d", i))
+	}
+	var sum slot.Hash
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, u := range uids {
+			sum += slot.OfUID(u)
+		}
+	}
+	_ = sum
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(uids)), "ns/uid")
 }
