@@ -245,13 +245,36 @@ func TestStaleRoutesAreRemoved(t *testing.T) {
 		t.Fatalf("the stale route is still there: %+v", r)
 	}
 	g2.stop()
-	r = ask[api.PushReply](s, subject.Push, push(bob))
-	if r.Delivered != 0 || len(r.Errors) != 0 {
-		t.Fatalf("%+v", r)
-	}
 	natstest.Eventually(t, patience, "bob is offline", func() bool {
 		return ask[api.UserPresence](s, s.userSubject(bob, subject.UserPresence), "").Status == api.Offline
 	})
+}
+
+// TestI7_GatewayThatIsNotHeardIsNotGone: a gateway whose subjects nobody hears for a moment, and that
+// says that it lives, keeps its users; what was meant for them is an error, also a kick.
+func TestI7_GatewayThatIsNotHeardIsNotGone(t *testing.T) {
+	s := ready(t)
+	g := s.owner("g1")
+	phone := g.login(alice, "phone")
+	g.unhear()
+	r := ask[api.PushReply](s, subject.Push, push(alice))
+	if r.Delivered+len(r.Sessions)+len(r.Offline) != 0 || len(r.Errors) != 1 || r.Errors[0].UID != alice || r.Errors[0].Code != fault.Timeout {
+		t.Fatalf("%+v", r)
+	}
+	if k, err := try[api.KickReply](s, subject.Kick, api.KickRequest{UID: alice}); !errors.Is(err, fault.ErrTimeout) {
+		t.Fatalf("kicked: %+v, %v", k, err)
+	}
+	if p := ask[api.UserPresence](s, s.userSubject(alice, subject.UserPresence), ""); p.Status != api.Online {
+		t.Fatalf("%+v", p)
+	}
+	g.hear()
+	if r := ask[api.PushReply](s, subject.Push, push(alice)); r.Delivered != 1 {
+		t.Fatalf("%+v", r)
+	}
+	wantPushes(t, g, phone, `{"n":1}`)
+	if k := ask[api.KickReply](s, subject.Kick, api.KickRequest{UID: alice}); k.Kicked != 1 {
+		t.Fatalf("%+v", k)
+	}
 }
 
 // TestSilentOwner: an owner that hangs costs its users an error, and nobody else anything.

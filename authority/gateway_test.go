@@ -29,6 +29,8 @@ type owner struct {
 	node lifecycle.Node
 	stop func()
 
+	direct []*nats.Subscription // to its own subjects
+
 	mu       sync.Mutex
 	sessions map[identity.SessionID]*session
 	silent   bool // answers nothing
@@ -47,8 +49,7 @@ type session struct {
 func (s *site) owner(id string) *owner {
 	s.t.Helper()
 	o := &owner{s: s, nc: natstest.Conn(s.t, s.url), node: lifecycle.NewNode(lifecycle.Gateway, id), sessions: map[identity.SessionID]*session{}}
-	o.handle(subject.Owner(id, o.node.Boot, subject.OwnerPush), o.push)
-	o.handle(subject.Owner(id, o.node.Boot, subject.OwnerAction), o.action)
+	o.hear()
 	shared := make(chan *nats.Msg, 1024)
 	for _, subj := range []string{subject.Group("*"), subject.GatewaysGroupSync} {
 		if _, err := o.nc.ChanSubscribe(subj, shared); err != nil {
@@ -69,12 +70,34 @@ func (s *site) owner(id string) *owner {
 }
 
 func (o *owner) handle(subj string, f func(*nats.Msg)) {
-	if _, err := o.nc.Subscribe(subj, f); err != nil {
+	sub, err := o.nc.Subscribe(subj, f)
+	if err == nil {
+		err = o.nc.Flush()
+	}
+	if err != nil {
 		o.s.t.Fatal(err)
+	}
+	o.direct = append(o.direct, sub)
+}
+
+// unhear has nobody hear the gateway's own subjects while it lives on, as when its data connection
+// moves to another server.
+func (o *owner) unhear() {
+	for _, sub := range o.direct {
+		if err := sub.Unsubscribe(); err != nil {
+			o.s.t.Fatal(err)
+		}
 	}
 	if err := o.nc.Flush(); err != nil {
 		o.s.t.Fatal(err)
 	}
+	o.direct = nil
+}
+
+// hear subscribes to the gateway's own subjects.
+func (o *owner) hear() {
+	o.handle(subject.Owner(o.node.ID, o.node.Boot, subject.OwnerPush), o.push)
+	o.handle(subject.Owner(o.node.ID, o.node.Boot, subject.OwnerAction), o.action)
 }
 
 // login makes a session known.
