@@ -38,6 +38,8 @@ type Config struct {
 	MaxRequests int `envconfig:"AUTHORITY_MAX_REQUESTS" default:"1024" desc:"requests for many users at a time"`
 	// MaxCalls bounds the calls to gateways and leaders that wait for an answer.
 	MaxCalls int `envconfig:"AUTHORITY_MAX_CALLS" default:"65536" desc:"calls that wait for an answer"`
+	// MaxNodes bounds the process lives of the cluster that are known at a time.
+	MaxNodes int `envconfig:"SWITCHYARD_MAX_NODES" default:"1024" desc:"process lives that are known at a time"`
 	// Inbox bounds the calls that wait for one of the workers, of which there is one a core.
 	Inbox int `envconfig:"AUTHORITY_INBOX" default:"16384" desc:"calls that wait for one worker"`
 	// EventsMaxAge and EventsMaxBytes bound the event stream.
@@ -60,6 +62,7 @@ func (c Config) Validate() error {
 		{"AUTHORITY_MAX_HELD", int64(c.MaxHeld), 1, 1 << 20},
 		{"AUTHORITY_MAX_REQUESTS", int64(c.MaxRequests), 1, 1 << 20},
 		{"AUTHORITY_MAX_CALLS", int64(c.MaxCalls), 1, 1 << 24},
+		{"SWITCHYARD_MAX_NODES", int64(c.MaxNodes), 1, 1 << 16},
 		{"AUTHORITY_INBOX", int64(c.Inbox), 1, 1 << 20},
 		{"AUTHORITY_EVENTS_MAX_BYTES", c.EventsMaxBytes, 1 << 20, 1 << 50},
 		{"AUTHORITY_EVENTS_QUEUE", int64(c.EventsQueue), 1, 1 << 24},

@@ -7,7 +7,8 @@
 //	directory  the pure rules: routes, candidates, tombstones, expiry
 //	delivery   links to the gateways that own the sessions
 //	dispatch   requests for many users, brought to the leaders of their slots
-//	events     user events in JetStream
+//
+// User events go to JetStream by way of shared/events.
 //
 // The authority holds virtual routes only, and can lose them all: gateways restore what they hold
 // in each new term. Authority is a lifecycle.Service; everything exported is safe for concurrent use.

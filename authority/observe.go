@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/switchyard-io/switchyard/shared/events"
 )
 
 // reading is one instrument and where its value comes from.
@@ -20,7 +22,7 @@ type snapshot struct {
 	routes, users, owners, candidates, tombstones     int64
 	open, rebuilding                                  int64
 	expired, fenced, tombstonesLost, candidatesLapsed int64
-	published, lost, retried, queued                  int64
+	events                                            events.Stats
 	requests, refused, cut                            int64
 }
 
@@ -32,7 +34,7 @@ func (p *parts) snapshot() *snapshot {
 	s.open, s.rebuilding = int64(open), int64(rebuilding)
 	s.expired, s.fenced = int64(sum.Expired), int64(sum.Fenced)
 	s.tombstonesLost, s.candidatesLapsed = int64(sum.TombstonesLost), int64(sum.CandidatesLapsed)
-	s.published, s.lost, s.retried, s.queued = p.events.Counts()
+	s.events = p.events.Stats()
 	s.requests, s.refused, s.cut = p.outside.Counts()
 	return s
 }
@@ -68,10 +70,10 @@ var readings = []reading{
 	{"switchyard.authority.delivery.no_answer", "parcels whose owner did not answer in time", false, func(s *snapshot) int64 { return s.p.links.Counts().NoAnswer }},
 	{"switchyard.authority.delivery.stale", "parcels whose session was not there", false, func(s *snapshot) int64 { return s.p.links.Counts().Stale }},
 	{"switchyard.authority.delivery.actions", "owner actions", false, func(s *snapshot) int64 { return s.p.links.Counts().Actions }},
-	{"switchyard.authority.events", "user events in the stream", false, func(s *snapshot) int64 { return s.published }},
-	{"switchyard.authority.events.lost", "user events that did not reach the stream", false, func(s *snapshot) int64 { return s.lost }},
-	{"switchyard.authority.events.retried", "user events published again", false, func(s *snapshot) int64 { return s.retried }},
-	{"switchyard.authority.events.queued", "user events that wait", true, func(s *snapshot) int64 { return s.queued }},
+	{"switchyard.authority.events", "user events in the stream", false, func(s *snapshot) int64 { return s.events.Published }},
+	{"switchyard.authority.events.lost", "user events that did not reach the stream", false, func(s *snapshot) int64 { return s.events.Lost }},
+	{"switchyard.authority.events.retried", "user events published again", false, func(s *snapshot) int64 { return s.events.Retried }},
+	{"switchyard.authority.events.queued", "user events that wait", true, func(s *snapshot) int64 { return s.events.Queued }},
 	{"switchyard.authority.requests", "requests of backends", false, func(s *snapshot) int64 { return s.requests }},
 	{"switchyard.authority.requests.refused", "requests refused since too many ran", false, func(s *snapshot) int64 { return s.refused }},
 	{"switchyard.authority.replies.cut", "replies shortened to fit a message", false, func(s *snapshot) int64 { return s.cut }},

@@ -11,10 +11,10 @@ import (
 	"github.com/switchyard-io/switchyard/authority/internal/delivery"
 	"github.com/switchyard-io/switchyard/authority/internal/directory"
 	"github.com/switchyard-io/switchyard/authority/internal/dispatch"
-	"github.com/switchyard-io/switchyard/authority/internal/events"
 	"github.com/switchyard-io/switchyard/authority/internal/leader"
 	"github.com/switchyard-io/switchyard/authority/internal/outside"
 	"github.com/switchyard-io/switchyard/authority/internal/rpc"
+	"github.com/switchyard-io/switchyard/shared/events"
 	"github.com/switchyard-io/switchyard/shared/leadership"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 	"github.com/switchyard-io/switchyard/shared/membership"
@@ -57,6 +57,7 @@ type parts struct {
 	caller     *natsconn.Caller
 	links      *delivery.Links
 	leader     *leader.Leader
+	eventCalls *natsconn.Caller // outlives the other one: events follow from how that ends
 	events     *events.Publisher
 	server     *rpc.Server
 	outside    *outside.Outside
@@ -89,7 +90,7 @@ func (a *Authority) build(ctx context.Context) (*parts, error) {
 	if err := p.serve(layout); err != nil {
 		return p, err
 	}
-	if err := p.events.Setup(ctx); err != nil {
+	if err := p.eventStream(ctx); err != nil {
 		return p, fmt.Errorf("event stream: %w", err)
 	}
 	p.publish.wg.Go(func() { p.events.Run(p.publish.ctx) })
@@ -111,7 +112,7 @@ func (p *parts) view(ctx context.Context, meter metric.Meter) (slot.Layout, erro
 	if err != nil {
 		return layout, err
 	}
-	p.tracker = membership.NewTracker(p.conns.Control, membership.Config{Log: a.log, Meter: meter})
+	p.tracker = membership.NewTracker(p.conns.Control, membership.Config{MaxNodes: a.cfg.MaxNodes, Log: a.log, Meter: meter})
 	if p.table, err = leadership.NewTable(leadership.TableConfig{Log: a.log, Meter: meter}, layout, p.conns.Control, p.tracker); err != nil {
 		return layout, err
 	}
@@ -141,12 +142,13 @@ func (p *parts) serve(layout slot.Layout) error {
 	p.leader = leader.New(leader.Config{
 		MaxHeld: cfg.MaxHeld, RebuildHold: cfg.LeaderWait, Hearing: p.conns.Data.IsConnected, OwnerTimeout: cfg.OwnerTimeout, Log: a.log,
 	}, layout, dir, p.links, p.serving)
-	if p.events, err = events.New(events.Config{
-		Queue: cfg.EventsQueue, MaxAge: cfg.EventsMaxAge, MaxBytes: cfg.EventsMaxBytes, Replicas: cfg.Replicas, Log: a.log,
-	}, p.conns.Data); err != nil {
+	if p.eventCalls, err = natsconn.NewCaller(p.conns.Data, maxEventCalls); err != nil {
 		return err
 	}
-	p.leader.Announce(p.events)
+	if p.events, err = events.New(events.Config{Queue: cfg.EventsQueue, InFlight: maxEventCalls, Log: a.log}, p.eventCalls); err != nil {
+		return err
+	}
+	p.leader.Announce(userEvents{p.events})
 	known := func(h slot.Hash) (slot.Target, bool) { return p.table.Snapshot().Target(h) }
 	p.server = rpc.New(rpc.Config{Inbox: cfg.Inbox, OwnerTimeout: cfg.OwnerTimeout, Log: a.log}, a.node, p.conns.Data, p.leader, known)
 	d := dispatch.New(dispatch.Config{LeaderWait: cfg.LeaderWait, OwnerTimeout: cfg.OwnerTimeout}, p.conns.Data, p.caller, snapshots{p.table}, p.tracker)
@@ -160,6 +162,16 @@ func (p *parts) serve(layout slot.Layout) error {
 	}
 	p.announcer = membership.NewAnnouncer(p.conns.Control, a.node, p.beacon)
 	return nil
+}
+
+// eventStream gets the stream ready that events go to.
+func (p *parts) eventStream(ctx context.Context) error {
+	js, err := natsconn.JetStream(p.conns.Control)
+	if err != nil {
+		return err
+	}
+	cfg := p.authority.cfg
+	return events.Setup(ctx, js, events.Stream{MaxAge: cfg.EventsMaxAge, MaxBytes: cfg.EventsMaxBytes, Replicas: cfg.Replicas})
 }
 
 // snapshots is the table as dispatch sees it.
@@ -212,6 +224,9 @@ func (p *parts) stop(ctx context.Context) error {
 		p.caller.Close()
 	}
 	p.publish.stop()
+	if p.eventCalls != nil {
+		p.eventCalls.Close()
+	}
 	p.views.stop()
 	for _, r := range p.observed {
 		_ = r.Unregister()

@@ -57,6 +57,16 @@ type Config struct {
 	MaxActivations int `envconfig:"GATEWAY_MAX_ACTIVATIONS" default:"1024" desc:"authenticates at work at a time"`
 	// MaxConnectionsPerIP bounds the connections of one address. 0: no limit.
 	MaxConnectionsPerIP int `envconfig:"GATEWAY_MAX_CONNECTIONS_PER_IP" default:"0" desc:"connections of one address; 0: no limit"`
+	// MessageWindow is how many message ids a session remembers, to write none twice.
+	MessageWindow int `envconfig:"GATEWAY_MESSAGE_WINDOW" default:"256" desc:"message ids that a session remembers"`
+	// MaxAcks is how many pushes of a session wait for its acknowledgement; the oldest is given up.
+	MaxAcks int `envconfig:"GATEWAY_MAX_ACKS" default:"1024" desc:"pushes of a session that wait for an acknowledgement"`
+	// MaxHeld is how many pushes wait for the answer to a session's login.
+	MaxHeld int `envconfig:"GATEWAY_MAX_HELD" default:"64" desc:"pushes of a session that wait for the answer to its login"`
+	// EventsQueue bounds the events that wait to be published.
+	EventsQueue int `envconfig:"GATEWAY_EVENTS_QUEUE" default:"65536" desc:"events that wait to be published"`
+	// MaxNodes bounds the process lives of the cluster that are known at a time.
+	MaxNodes int `envconfig:"SWITCHYARD_MAX_NODES" default:"1024" desc:"process lives that are known at a time"`
 	// AllowedOrigins are the Origin values that are let in, besides none at all. Empty: the
 	// request's own host. "*": any.
 	AllowedOrigins []string `envconfig:"GATEWAY_ALLOWED_ORIGINS" desc:"comma list of origins; empty: the request's own host"`
@@ -97,6 +107,8 @@ func (c Config) Validate() error {
 		"GATEWAY_MAX_MESSAGE_BYTES": c.MaxMessageBytes, "GATEWAY_SEND_QUEUE_BYTES": c.SendQueueBytes,
 		"GATEWAY_MAX_IN_FLIGHT": c.MaxInFlight, "GATEWAY_MAX_VIOLATIONS": c.MaxViolations, "GATEWAY_REQUEST_BURST": c.RequestBurst,
 		"GATEWAY_MAX_SESSIONS": c.MaxSessions, "GATEWAY_MAX_ACTIVATIONS": c.MaxActivations,
+		"GATEWAY_MESSAGE_WINDOW": c.MessageWindow, "GATEWAY_MAX_ACKS": c.MaxAcks, "GATEWAY_MAX_HELD": c.MaxHeld,
+		"GATEWAY_EVENTS_QUEUE": c.EventsQueue, "SWITCHYARD_MAX_NODES": c.MaxNodes,
 	} {
 		if n < 1 {
 			return fmt.Errorf("%w: %s must be above 0", ErrConfig, name)
@@ -129,6 +141,7 @@ func (c Config) session(gatewayID string) session.Config {
 		AuthenticationTimeout: c.AuthenticationTimeout, HeartbeatInterval: c.HeartbeatInterval,
 		IdleTimeout: c.IdleTimeout, RequestTimeout: c.RequestTimeout,
 		MaxInFlight: c.MaxInFlight, MaxViolations: c.MaxViolations, RequestRate: c.RequestRate, RequestBurst: c.RequestBurst,
+		MessageWindow: c.MessageWindow, MaxAcks: c.MaxAcks, MaxHeld: c.MaxHeld,
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/activation"
-	"github.com/switchyard-io/switchyard/gateway/internal/events"
 	"github.com/switchyard-io/switchyard/gateway/internal/keyring"
 	"github.com/switchyard-io/switchyard/gateway/internal/session"
 	"github.com/switchyard-io/switchyard/gateway/internal/transport"
+	"github.com/switchyard-io/switchyard/shared/events"
 )
 
 // reading is what the parts have counted when somebody asks.
@@ -75,7 +75,8 @@ var meters = []meter{
 		"queued":    func(r *reading) int64 { return r.session.Pushes },
 		"overflow":  func(r *reading) int64 { return r.session.Overflows },
 		"duplicate": func(r *reading) int64 { return r.session.Duplicates },
-		"acked":     func(r *reading) int64 { return r.session.Acked }})},
+		"acked":     func(r *reading) int64 { return r.session.Acked },
+		"unsent":    func(r *reading) int64 { return r.session.Unsent }})},
 	{"switchyard.gateway.authenticates", "{attempt}", "authenticate requests, by result", false, by("result", field{
 		"ok":              func(r *reading) int64 { return r.activation.Activated },
 		"used":            func(r *reading) int64 { return r.activation.Used },

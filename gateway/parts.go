@@ -11,12 +11,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/activation"
-	"github.com/switchyard-io/switchyard/gateway/internal/events"
 	"github.com/switchyard-io/switchyard/gateway/internal/keyring"
 	"github.com/switchyard-io/switchyard/gateway/internal/owner"
 	"github.com/switchyard-io/switchyard/gateway/internal/presence"
 	"github.com/switchyard-io/switchyard/gateway/internal/registry"
 	"github.com/switchyard-io/switchyard/gateway/internal/session"
+	"github.com/switchyard-io/switchyard/shared/events"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/leadership"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
@@ -89,7 +89,7 @@ func (g *Gateway) followLeaders(ctx context.Context, p *parts) error {
 		return err
 	}
 	meter := g.tel.Meter(scope)
-	tracker := membership.NewTracker(p.conns.Control, membership.Config{Log: g.log, Meter: meter})
+	tracker := membership.NewTracker(p.conns.Control, membership.Config{MaxNodes: g.cfg.MaxNodes, Log: g.log, Meter: meter})
 	if p.table, err = leadership.NewTable(leadership.TableConfig{Log: g.log, Meter: meter}, layout, p.conns.Control, tracker); err != nil {
 		return err
 	}
@@ -164,12 +164,12 @@ func (g *Gateway) letIn(_ context.Context, p *parts) error {
 	if err != nil {
 		return err
 	}
-	if p.events, err = events.New(events.Config{Gateway: g.node.ID, Boot: g.node.Boot}, p.caller); err != nil {
+	if p.events, err = events.New(events.Config{Queue: g.cfg.EventsQueue, FlushWait: eventFlush, Log: g.log}, p.caller); err != nil {
 		return err
 	}
 	p.goWorker(p.events.Run)
 	p.host, err = session.NewHost(g.cfg.session(g.node.ID), session.Deps{
-		Registry: g.sessions, Activator: p.activation, Groups: p.owner.Groups(), Routes: routes, Observer: p.events,
+		Registry: g.sessions, Activator: p.activation, Groups: p.owner.Groups(), Routes: routes, Observer: &sessionEvents{Publisher: p.events, node: g.node},
 	})
 	return err
 }

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
+	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
 // The event kinds and what happened, as they stand in the event subjects.
@@ -39,6 +43,28 @@ type SessionEvent struct {
 	N         uint64             `json:"n"`
 	Code      fault.CloseCode    `json:"code,omitempty"`
 	Reason    string             `json:"reason,omitempty"`
+}
+
+// Subject is where the event is published.
+func (e *UserEvent) Subject() string { return eventSubject(e.Type, e.UID) }
+
+// MessageID names the change, whoever publishes it.
+func (e *UserEvent) MessageID() string {
+	return "u." + strconv.Itoa(int(e.Slot)) + "." + strconv.FormatUint(e.Term, 10) + "." + strconv.FormatUint(e.N, 10)
+}
+
+// Subject is where the event is published.
+func (e *SessionEvent) Subject() string { return eventSubject(e.Type, e.UID) }
+
+// MessageID names the event.
+func (e *SessionEvent) MessageID() string {
+	return "s." + e.BootID + "." + strconv.FormatUint(e.N, 10)
+}
+
+func eventSubject(typ string, u identity.UID) string {
+	kind, what, _ := strings.Cut(typ, ".")
+	region, realm, _ := u.Split()
+	return subject.Event(kind, what, region, realm)
 }
 
 // EventType joins a kind and what happened: "user.online".

@@ -144,6 +144,7 @@ func (s *Session) refuse(a *Attempt, e *fault.Error) {
 		s.mu.Unlock()
 		return
 	}
+	s.dropHeldLocked()
 	s.state, s.attempt, s.delivery = connected, nil, nil
 	s.entry.Store(nil)
 	s.tries++

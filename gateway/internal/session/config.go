@@ -16,20 +16,17 @@ type Config struct {
 	MaxViolations         int           // in a row; then 4500
 	RequestRate           float64       // requests a second, over time
 	RequestBurst          int           // requests at once
+	MessageWindow         int           // message ids that a session remembers, the latest ones
+	MaxAcks               int           // pushes that wait for an acknowledgement; the oldest is given up
+	MaxHeld               int           // pushes that are held until the client has its answer
 }
 
 // Bounds that are no settings.
 const (
 	// MaxTries is how often a connection may try to authenticate; then 4501.
 	MaxTries = 3
-	// MessageWindow is how many message ids a session remembers, the latest ones.
-	MessageWindow = 256
-	// MaxAcks is how many pushes of a session wait for an acknowledgement; the oldest is given up.
-	MaxAcks = 1024
 	// MaxAckSeqs is how many pushes one request may acknowledge.
 	MaxAckSeqs = 4096
-	// MaxHeld is how many pushes are held until the client has its answer.
-	MaxHeld = 64
 	// refusedBursts is how many whole bursts of refused requests, without a calm second, end a
 	// session with 4004.
 	refusedBursts = 5
@@ -47,6 +44,9 @@ func (c Config) validate() error {
 	}
 	if min(c.MaxInFlight, c.MaxViolations, c.RequestBurst) < 1 || c.RequestRate <= 0 {
 		return errors.New("session: MaxInFlight, MaxViolations, RequestRate and RequestBurst must be above 0")
+	}
+	if min(c.MessageWindow, c.MaxAcks, c.MaxHeld) < 1 {
+		return errors.New("session: MessageWindow, MaxAcks and MaxHeld must be above 0")
 	}
 	return nil
 }

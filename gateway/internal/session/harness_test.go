@@ -19,6 +19,13 @@ import (
 
 var alice = identity.Identity{AccountID: "a1", UserID: "alice", RegionID: "eu", RealmID: "main", Generation: 1}
 
+// Bounds of the sessions under test.
+const (
+	messageWindow = 256
+	maxAcks       = 1024
+	maxHeld       = 64
+)
+
 // fakeConn records what a transport would write.
 type fakeConn struct {
 	codec frame.Codec
@@ -124,6 +131,7 @@ func newHarness(t testing.TB, change func(*session.Config)) *harness {
 		GatewayID: "g1", AuthenticationTimeout: 10 * time.Second, HeartbeatInterval: 25 * time.Second,
 		IdleTimeout: 75 * time.Second, RequestTimeout: 5 * time.Second, MaxInFlight: 2, MaxViolations: 10,
 		RequestRate: 200, RequestBurst: 400,
+		MessageWindow: messageWindow, MaxAcks: maxAcks, MaxHeld: maxHeld,
 	}
 	if change != nil {
 		change(&cfg)

@@ -21,7 +21,10 @@ func (s *Session) Message(msg []byte) {
 		s.finish(fault.CloseProtocolViolation)
 		return
 	}
-	if err == nil {
+	switch {
+	case f.Route > frame.RouteAuthenticate && s.outside(): // whatever else is wrong with it
+		err = fault.ErrUnauthenticated
+	case err == nil:
 		err = s.handle(f)
 	}
 	if err == nil {
@@ -53,6 +56,12 @@ func (s *Session) current() state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
+}
+
+// outside reports whether the client has not authenticated yet.
+func (s *Session) outside() bool {
+	st := s.current()
+	return st == connected || st == authenticating
 }
 
 func (s *Session) handle(f frame.Frame) error {

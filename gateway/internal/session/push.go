@@ -14,7 +14,7 @@ import (
 // delivery is what a session needs once it gets pushes that are held, acknowledged or named. Most
 // sessions never have one.
 type delivery struct {
-	held []held    // until the client has its answer, at most MaxHeld
+	held []held    // until the client has its answer, at most MaxHeld; their message ids are among ids
 	acks []ackWait // ascending by seq, at most MaxAcks
 	ids  []uint64  // hashes of message ids: a ring of at most MessageWindow
 	next int       // the ring's oldest place, once it is full
@@ -54,17 +54,25 @@ func (s *Session) Push(m *owner.Message, acked func()) owner.Status {
 	return owner.Stale
 }
 
-// holdLocked keeps a push that came after the commit and before the answer.
+// holdLocked keeps a push that came after the commit and before the answer. From here on it is as
+// good as queued for its sender: whether it is a repeat, and whether it is still to be written, was
+// decided now, and the answer is near.
 func (s *Session) holdLocked(m *owner.Message, acked func()) owner.Status {
+	if s.duplicateLocked(m) {
+		return owner.Queued
+	}
 	d := s.deliveryLocked()
-	if len(d.held) >= MaxHeld {
+	if len(d.held) >= s.host.cfg.MaxHeld {
 		s.host.stats.overflows.Add(1)
 		return owner.Overflow
 	}
 	d.held = append(d.held, held{m, acked})
+	s.rememberLocked(m.MessageID)
 	return queued(acked)
 }
 
+// releaseHeldLocked writes what is held after the answer. What the connection refuses is counted:
+// its senders have their replies.
 func (s *Session) releaseHeldLocked() {
 	if s.delivery == nil {
 		return
@@ -72,17 +80,33 @@ func (s *Session) releaseHeldLocked() {
 	pushes := s.delivery.held
 	s.delivery.held = nil
 	for _, p := range pushes {
-		if p.push.Expires.IsZero() || time.Now().Before(p.push.Expires) {
-			s.pushLocked(p.push, p.acked)
+		if st := s.writeLocked(p.push, p.acked); st != queued(p.acked) {
+			s.host.stats.unsent.Add(1)
 		}
 	}
 }
 
+// dropHeldLocked gives up what is held for a session that does not come to be.
+func (s *Session) dropHeldLocked() {
+	if s.delivery != nil {
+		s.host.stats.unsent.Add(int64(len(s.delivery.held)))
+		s.delivery.held = nil
+	}
+}
+
 func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
-	if m.MessageID != "" && s.repeatedLocked(m.MessageID) {
-		s.host.stats.duplicates.Add(1)
+	if s.duplicateLocked(m) {
 		return owner.Queued
 	}
+	st := s.writeLocked(m, acked)
+	if st == queued(acked) {
+		s.rememberLocked(m.MessageID)
+	}
+	return st
+}
+
+// writeLocked numbers a push and hands it to the connection.
+func (s *Session) writeLocked(m *owner.Message, acked func()) owner.Status {
 	if err := s.conn.SendPrepared(m.Prepared(s.conn.Codec()), s.pushSeq+1); err != nil {
 		if errors.Is(err, transport.ErrOverflow) {
 			s.host.stats.overflows.Add(1)
@@ -92,9 +116,6 @@ func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
 	}
 	s.pushSeq++
 	s.host.stats.pushes.Add(1)
-	if m.MessageID != "" {
-		s.rememberLocked(m.MessageID)
-	}
 	if acked != nil {
 		s.awaitLocked(ackWait{s.pushSeq, m.AckUntil, acked})
 	}
@@ -108,29 +129,37 @@ func queued(acked func()) owner.Status {
 	return owner.Queued
 }
 
-func (s *Session) repeatedLocked(id string) bool {
-	return s.delivery != nil && slices.Contains(s.delivery.ids, maphash.String(s.host.seed, id))
+// duplicateLocked reports, and counts, a push whose message id is known.
+func (s *Session) duplicateLocked(m *owner.Message) bool {
+	if m.MessageID == "" || s.delivery == nil || !slices.Contains(s.delivery.ids, maphash.String(s.host.seed, m.MessageID)) {
+		return false
+	}
+	s.host.stats.duplicates.Add(1)
+	return true
 }
 
 func (s *Session) rememberLocked(id string) {
-	d := s.deliveryLocked()
+	if id == "" {
+		return
+	}
+	d, window := s.deliveryLocked(), s.host.cfg.MessageWindow
 	h := maphash.String(s.host.seed, id)
-	if len(d.ids) < MessageWindow {
+	if len(d.ids) < window {
 		d.ids = append(d.ids, h)
 		return
 	}
 	d.ids[d.next] = h
-	d.next = (d.next + 1) % MessageWindow
+	d.next = (d.next + 1) % window
 }
 
 // awaitLocked notes who wants to hear of an acknowledgement. What nobody waits for any more goes,
 // and over the bound the oldest.
 func (s *Session) awaitLocked(w ackWait) {
-	d := s.deliveryLocked()
-	if len(d.acks) > 0 && (len(d.acks) >= MaxAcks || d.acks[0].until.Before(time.Now())) {
+	d, most := s.deliveryLocked(), s.host.cfg.MaxAcks
+	if len(d.acks) > 0 && (len(d.acks) >= most || d.acks[0].until.Before(time.Now())) {
 		now := time.Now()
 		d.acks = slices.DeleteFunc(d.acks, func(a ackWait) bool { return a.until.Before(now) })
-		if len(d.acks) >= MaxAcks {
+		if len(d.acks) >= most {
 			d.acks = slices.Delete(d.acks, 0, 1)
 		}
 	}

@@ -70,14 +70,14 @@ func TestPushBetweenCommitAndAnswer(t *testing.T) {
 		if !ok || e.Handle != s {
 			t.Fatal("a committing session is not addressable")
 		}
-		expired := message("expired")
-		expired.Expires = time.Now().Add(time.Second)
-		for _, m := range []*owner.Message{message("one"), expired, message("two")} {
+		brief := message("brief") // in time when it was taken, which is what its sender is told
+		brief.Expires = time.Now().Add(time.Second)
+		for _, m := range []*owner.Message{message("one"), brief, message("two")} {
 			if st := s.Push(m, nil); st != owner.Queued {
 				t.Fatalf("status %d", st)
 			}
 		}
-		for range session.MaxHeld - 3 {
+		for range maxHeld - 3 {
 			s.Push(message("more"), nil)
 		}
 		if st := s.Push(message("over"), nil); st != owner.Overflow {
@@ -90,9 +90,89 @@ func TestPushBetweenCommitAndAnswer(t *testing.T) {
 		close(proceed)
 		synctest.Wait()
 		fs := c.frames(t)
-		if len(fs) != session.MaxHeld || fs[0].Kind != frame.KindResponse || string(fs[1].Payload) != `"one"` || fs[1].Seq != 1 ||
-			string(fs[2].Payload) != `"two"` || fs[2].Seq != 2 {
-			t.Fatalf("%d frames: %+v", len(fs), fs[:3])
+		if len(fs) != maxHeld+1 || fs[0].Kind != frame.KindResponse || string(fs[1].Payload) != `"one"` || fs[1].Seq != 1 ||
+			string(fs[2].Payload) != `"brief"` || fs[2].Seq != 2 || string(fs[3].Payload) != `"two"` {
+			t.Fatalf("%d frames: %+v", len(fs), fs[:4])
+		}
+	})
+}
+
+// committing is a session whose login is under way until end is closed, and then succeeds or not.
+func (h *harness) committing(t *testing.T, c *fakeConn, fails bool) (s *session.Session, end chan struct{}) {
+	end = make(chan struct{})
+	h.activate = func(ctx context.Context, a *session.Attempt) error {
+		e := h.committed(a)
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		if fails || !h.reg.MarkActive(e) {
+			return fault.ErrUnavailable
+		}
+		return a.Announce(session.Grant{Identity: alice}, session.Reconnect{})
+	}
+	s = h.open(c)
+	s.Message([]byte(login))
+	synctest.Wait()
+	return s, end
+}
+
+// TestHeldPushesAreReportedAsTheyEnd: a repeat that comes before the answer is known as one, so that
+// nobody waits for an acknowledgement of what is not written.
+func TestHeldPushesAreReportedAsTheyEnd(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, h *harness) {
+		c := &fakeConn{}
+		s, end := h.committing(t, c, false)
+		acked := 0
+		var got []owner.Status
+		for range 3 {
+			m := message("x")
+			m.MessageID, m.Ack, m.AckUntil = "a", true, time.Now().Add(5*time.Second)
+			got = append(got, s.Push(m, func() { acked++ }))
+			if len(got) == 2 {
+				close(end)
+				synctest.Wait()
+			}
+		}
+		if want := []owner.Status{owner.Waiting, owner.Queued, owner.Queued}; !slices.Equal(got, want) {
+			t.Fatalf("statuses %v, want %v", got, want)
+		}
+		if fs := c.frames(t); len(fs) != 2 || fs[1].Kind != frame.KindPush {
+			t.Fatalf("%d frames", len(fs))
+		}
+		s.Message([]byte(`{"id":2,"route":5,"payload":{"seqs":[1]}}`))
+		if st := h.host.Stats(); acked != 1 || st.Duplicates != 2 || st.Unsent != 0 {
+			t.Fatalf("acked %d, %+v", acked, st)
+		}
+	})
+}
+
+// TestUnsentPushesAreCounted: those held for a login that fails, or for a session that ends.
+func TestUnsentPushesAreCounted(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, h *harness) {
+		refused, end := h.committing(t, &fakeConn{}, true)
+		refused.Push(message("x"), nil)
+		close(end)
+		synctest.Wait()
+		if n := h.host.Stats().Unsent; n != 1 {
+			t.Fatalf("%d unsent after a refusal", n)
+		}
+		c := &fakeConn{room: 2} // the answer and a push
+		full, end := h.committing(t, c, false)
+		for range 3 {
+			full.Push(message("x"), nil)
+		}
+		close(end)
+		synctest.Wait()
+		if n := h.host.Stats().Unsent; n != 3 {
+			t.Fatalf("%d unsent after a full queue", n)
+		}
+		ended, end := h.committing(t, &fakeConn{}, false)
+		ended.Push(message("x"), nil)
+		ended.Closed(0)
+		close(end)
+		if n := h.host.Stats().Unsent; n != 4 {
+			t.Fatalf("%d unsent after an end", n)
 		}
 	})
 }
@@ -114,13 +194,13 @@ func TestMessageIDWindow(t *testing.T) {
 		if fs := c.frames(t); len(fs) != 1 {
 			t.Fatalf("written %d times", len(fs))
 		}
-		for i := range session.MessageWindow {
+		for i := range messageWindow {
 			s.Push(named(fmt.Sprint(i)), nil)
 		}
 		c.frames(t)
 		s.Push(named("a"), nil) // out of the window by now
-		s.Push(named(fmt.Sprint(session.MessageWindow-1)), nil)
-		if f := c.only(t); f.Seq != session.MessageWindow+2 {
+		s.Push(named(fmt.Sprint(messageWindow-1)), nil)
+		if f := c.only(t); f.Seq != messageWindow+2 {
 			t.Fatalf("seq %d", f.Seq)
 		}
 		if d := h.host.Stats().Duplicates; d != 3 {
@@ -153,7 +233,7 @@ func TestAcknowledgements(t *testing.T) {
 			t.Fatalf("acked %v", acked)
 		}
 		advance(6 * time.Second)
-		for n := range session.MaxAcks + 1 {
+		for n := range maxAcks + 1 {
 			push(100 + n)
 		}
 		acked = nil

@@ -119,6 +119,7 @@ func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte)
 	s.mu.Lock()
 	was, attempt := s.state, s.attempt
 	s.state = closed
+	s.dropHeldLocked()
 	s.attempt, s.delivery = nil, nil
 	s.timer.Stop()
 	s.mu.Unlock()

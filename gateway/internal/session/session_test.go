@@ -159,6 +159,11 @@ func TestBadFrames(t *testing.T) {
 		{`{"id":1,"route":100}`, fault.Unauthenticated},
 		{`{"id":1,"route":2}`, fault.Unauthenticated},
 		{`{"id":1,"route":8}`, fault.Unauthenticated},
+		{`{"kind":"push","id":1,"route":100}`, fault.Unauthenticated},
+		{`{"kind":"response","id":1,"route":2}`, fault.Unauthenticated},
+		{`{"id":1,"route":2,"seq":7}`, fault.Unauthenticated},
+		{`{"route":2}`, fault.Unauthenticated},
+		{`{"kind":"push","id":1,"route":1}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{"ticket":"t","extra":1}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{"ticket":"t","device":{"level":"master"}}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{"ticket":"t","device":{"flag":"UPPER"}}}`, fault.InvalidRequest},
@@ -167,13 +172,15 @@ func TestBadFrames(t *testing.T) {
 		{`{"id":1,"route":1}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"seq":3,"payload":{"ticket":"t"}}`, fault.InvalidRequest},
 		{`{"route":1,"payload":{"ticket":"t"}}`, fault.InvalidRequest},
-		{`{"kind":"push","id":1,"route":100}`, fault.InvalidRequest},
+		{`{"id":1}`, fault.InvalidRequest},
+		{`{"id":1,"route":1,"more":1}`, fault.InvalidRequest},
 	}
 	after := []struct {
 		msg  string
 		want fault.Code
 	}{
 		{login, fault.InvalidRequest},
+		{`{"kind":"push","id":1,"route":100}`, fault.InvalidRequest},
 		{`{"id":1,"route":8}`, fault.InvalidRequest},
 		{`{"id":1,"route":4}`, fault.InvalidRequest},
 		{`{"id":1,"route":100,"payload":{}}`, fault.RouteNotFound},

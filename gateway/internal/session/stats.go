@@ -16,7 +16,7 @@ var closeKinds = [...]fault.CloseCode{
 
 type counters struct {
 	authenticated, refused, violations, rateLimited atomic.Int64
-	pushes, overflows, duplicates, acked            atomic.Int64
+	pushes, overflows, duplicates, acked, unsent    atomic.Int64
 	closes                                          [len(closeKinds)]atomic.Int64
 }
 
@@ -37,6 +37,7 @@ type Stats struct {
 	Pushes                  int64 // queued for a client
 	Overflows               int64 // pushes that a full queue refused
 	Duplicates              int64 // pushes whose message id was known
+	Unsent                  int64 // pushes that were held for a login and then could not be written
 	Acked                   int64 // acknowledgements that somebody waited for
 	Closed                  map[fault.CloseCode]int64
 }
@@ -47,7 +48,7 @@ func (h *Host) Stats() Stats {
 	st := Stats{
 		Authenticated: c.authenticated.Load(), Refused: c.refused.Load(),
 		Violations: c.violations.Load(), RateLimited: c.rateLimited.Load(),
-		Pushes: c.pushes.Load(), Overflows: c.overflows.Load(), Duplicates: c.duplicates.Load(), Acked: c.acked.Load(),
+		Pushes: c.pushes.Load(), Overflows: c.overflows.Load(), Duplicates: c.duplicates.Load(), Acked: c.acked.Load(), Unsent: c.unsent.Load(),
 		Closed: make(map[fault.CloseCode]int64, len(closeKinds)),
 	}
 	for i, k := range closeKinds {
