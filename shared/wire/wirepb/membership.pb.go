@@ -99,6 +99,68 @@ func (x *SlotClaim) GetRoutes() uint64 {
 	return 0
 }
 
+// Comeback is a gateway life that was taken for gone and then heard again.
+type Comeback struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	GatewayId string                 `protobuf:"bytes,1,opt,name=gateway_id,json=gatewayId,proto3" json:"gateway_id,omitempty"`
+	BootId    string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// Grows with each comeback of whatever gateway, so that a second one shows.
+	Number        uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Comeback) Reset() {
+	*x = Comeback{}
+	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comeback) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comeback) ProtoMessage() {}
+
+func (x *Comeback) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comeback.ProtoReflect.Descriptor instead.
+func (*Comeback) Descriptor() ([]byte, []int) {
+	return file_switchyard_wire_v1_membership_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Comeback) GetGatewayId() string {
+	if x != nil {
+		return x.GatewayId
+	}
+	return ""
+}
+
+func (x *Comeback) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Comeback) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // Beacon is published by every process life, every beacon interval.
 type Beacon struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -115,14 +177,17 @@ type Beacon struct {
 	// Grows by one with each beacon of this life.
 	Sequence uint64 `protobuf:"varint,9,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Ready to lead slots: a leadership engine runs, holds its lease and is not draining.
-	Eligible      bool `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	Eligible bool `protobuf:"varint,10,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	// Gateway lives that this authority life had taken for gone, and has lately heard again: it has
+	// dropped what they had told it, and wants to be told all of it once more.
+	Comebacks     []*Comeback `protobuf:"bytes,11,rep,name=comebacks,proto3" json:"comebacks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Beacon) Reset() {
 	*x = Beacon{}
-	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[1]
+	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +199,7 @@ func (x *Beacon) String() string {
 func (*Beacon) ProtoMessage() {}
 
 func (x *Beacon) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[1]
+	mi := &file_switchyard_wire_v1_membership_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +212,7 @@ func (x *Beacon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beacon.ProtoReflect.Descriptor instead.
 func (*Beacon) Descriptor() ([]byte, []int) {
-	return file_switchyard_wire_v1_membership_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_wire_v1_membership_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Beacon) GetService() string {
@@ -220,6 +285,13 @@ func (x *Beacon) GetEligible() bool {
 	return false
 }
 
+func (x *Beacon) GetComebacks() []*Comeback {
+	if x != nil {
+		return x.Comebacks
+	}
+	return nil
+}
+
 var File_switchyard_wire_v1_membership_proto protoreflect.FileDescriptor
 
 const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
@@ -232,7 +304,12 @@ const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
 	"\n" +
 	"rebuilding\x18\x04 \x01(\bR\n" +
 	"rebuilding\x12\x16\n" +
-	"\x06routes\x18\x05 \x01(\x04R\x06routes\"\xb1\x02\n" +
+	"\x06routes\x18\x05 \x01(\x04R\x06routes\"Z\n" +
+	"\bComeback\x12\x1d\n" +
+	"\n" +
+	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12\x17\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"\xed\x02\n" +
 	"\x06Beacon\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x17\n" +
@@ -244,7 +321,8 @@ const file_switchyard_wire_v1_membership_proto_rawDesc = "" +
 	"\x05slots\x18\b \x03(\v2\x1d.switchyard.wire.v1.SlotClaimR\x05slots\x12\x1a\n" +
 	"\bsequence\x18\t \x01(\x04R\bsequence\x12\x1a\n" +
 	"\beligible\x18\n" +
-	" \x01(\bR\beligibleB?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
+	" \x01(\bR\beligible\x12:\n" +
+	"\tcomebacks\x18\v \x03(\v2\x1c.switchyard.wire.v1.ComebackR\tcomebacksB?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
 
 var (
 	file_switchyard_wire_v1_membership_proto_rawDescOnce sync.Once
@@ -258,18 +336,20 @@ func file_switchyard_wire_v1_membership_proto_rawDescGZIP() []byte {
 	return file_switchyard_wire_v1_membership_proto_rawDescData
 }
 
-var file_switchyard_wire_v1_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_switchyard_wire_v1_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_switchyard_wire_v1_membership_proto_goTypes = []any{
 	(*SlotClaim)(nil), // 0: switchyard.wire.v1.SlotClaim
-	(*Beacon)(nil),    // 1: switchyard.wire.v1.Beacon
+	(*Comeback)(nil),  // 1: switchyard.wire.v1.Comeback
+	(*Beacon)(nil),    // 2: switchyard.wire.v1.Beacon
 }
 var file_switchyard_wire_v1_membership_proto_depIdxs = []int32{
 	0, // 0: switchyard.wire.v1.Beacon.slots:type_name -> switchyard.wire.v1.SlotClaim
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1, // 1: switchyard.wire.v1.Beacon.comebacks:type_name -> switchyard.wire.v1.Comeback
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_wire_v1_membership_proto_init() }
@@ -283,7 +363,7 @@ func file_switchyard_wire_v1_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_wire_v1_membership_proto_rawDesc), len(file_switchyard_wire_v1_membership_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
