@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/bin:$(PATH)
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: up
 up: ## run the whole suite in one process, with the demo page
@@ -23,6 +23,10 @@ test: ## every test of the workspace, end-to-end tests included
 .PHONY: race
 race: ## the same with the race detector
 	go test -race -timeout 30m work
+
+.PHONY: browser
+browser: ## the demo page in a real browser (needs chromium)
+	go test -tags browser -timeout 10m ./services/e2e/browser
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,24 @@ func StartAllInOne(t testing.TB, env ...string) *AllInOne {
 		t.Fatalf("the ready line lacks an address: %q", line)
 	}
 	return a
+}
+
+// Post calls an operator's endpoint of the admin listener; it must answer with success.
+func (a *AllInOne) Post(t testing.TB, path string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.Admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+AdminToken)
+	resp, err := httpClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // the status is all that counts
+	if resp.StatusCode/100 != 2 {
+		t.Fatalf("POST %s: %s", path, resp.Status)
+	}
 }
 
 // neighbours returns an address whose next port is free too: the all-in-one process gives the
