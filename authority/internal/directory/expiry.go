@@ -37,7 +37,7 @@ func (a *activity) append(s *slab, r ref, rec *record, second uint32) {
 	a.newest = r
 }
 
-func (a *activity) unlink(s *slab, r ref, rec *record) {
+func (a *activity) unlink(s *slab, rec *record) {
 	if rec.older == 0 {
 		a.oldest = rec.newer
 	} else {
@@ -55,7 +55,7 @@ func (a *activity) touch(s *slab, r ref, rec *record, second uint32) {
 	if second <= rec.second {
 		return
 	}
-	a.unlink(s, r, rec)
+	a.unlink(s, rec)
 	a.append(s, r, rec, second)
 }
 

@@ -67,7 +67,7 @@ func (x *index) insert(route *Route, owner ownerKey, commitment uint64, second u
 
 // remove takes a route out of everything. The record is void afterwards.
 func (x *index) remove(r ref, rec *record) {
-	x.activity.unlink(&x.slab, r, rec)
+	x.activity.unlink(&x.slab, rec)
 	x.unlinkOwner(rec)
 	x.unlinkUser(r, rec)
 	delete(x.bySession, rec.session)

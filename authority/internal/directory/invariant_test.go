@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/slot"
-	"pgregory.net/rapid"
 )
 
 // One winner per conflict class: a commit passes no conflicting session that is not confirmed.

@@ -359,8 +359,8 @@ func (m *model) expire() int {
 	}
 	before := len(m.routes)
 	m.routes = slices.DeleteFunc(m.routes, func(r modelRoute) bool {
-		second := r.touched.Sub(epoch) / time.Second
-		return m.now.Sub(epoch) >= (second+1)*time.Second+m.cfg.TTL && m.lose(r)
+		second := r.touched.Sub(epoch).Truncate(time.Second)
+		return m.now.Sub(epoch) >= second+time.Second+m.cfg.TTL && m.lose(r)
 	})
 	return before - len(m.routes)
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/switchyard-io/switchyard/shared/identity"
 	"pgregory.net/rapid"
+
+	"github.com/switchyard-io/switchyard/shared/identity"
 )
 
 // machine drives a Directory and the model with the same operations and compares all that can

@@ -42,15 +42,18 @@ func logout(t *testing.T, d *Directory, r Route, fx *Effects) {
 // A replaced session whose owner did not hear of it stays replaced, though its owner hands out
 // higher sequences and its replacement is gone.
 func TestI1_ReplacedSessionDoesNotComeBack(t *testing.T) {
-	for name, gone := range map[string]bool{"owner counted as dead": false, "owner was declared gone": true} {
+	for _, name := range []string{"owner counted as dead", "owner was declared gone", "route had expired"} {
 		u, a, b, _ := phones()
-		d := open(t, Config{})
+		d := open(t, Config{TTL: 10 * time.Second})
 		var fx Effects
 		login(t, d, a, epoch, &fx)
-		if gone {
-			d.OwnerGone(owner(1), epoch, &fx) // takes a's route away before b comes
+		switch name { // takes a's route away before b comes
+		case "owner was declared gone":
+			d.OwnerGone(owner(1), epoch, &fx)
+		case "route had expired":
+			d.Expire(epoch.Add(time.Minute), nil, &fx)
 		}
-		login(t, d, b, epoch, &fx)
+		login(t, d, b, epoch.Add(time.Minute), &fx)
 		logout(t, d, b, &fx)
 		d.OwnerBack(owner(1))
 		now := epoch.Add(10 * time.Minute) // long after every tombstone
@@ -97,6 +100,27 @@ func TestI1_ClocksDoNotBringAReplacedSessionBack(t *testing.T) {
 		if _, got := look(t, d, target(1), u); len(got) != 1 || got[0].Session != b.Session {
 			t.Fatalf("%s: %v", how, got)
 		}
+	}
+}
+
+// Nor does such a clock evict one that it would have replaced, had it come later: a slave that logged
+// in beside a master stays beside it.
+func TestI1_ClocksDoNotEvictWhoCameLater(t *testing.T) {
+	u := usersIn(testHash, 1)[0]
+	d := open(t, Config{})
+	var fx Effects
+	master := route(u, 1, owner(1), app("console", identity.LevelMaster))
+	slave := route(u, 2, owner(2), app("phone", identity.LevelSlave))
+	slave.ConnectedAt = master.ConnectedAt - 1000
+	login(t, d, master, epoch, &fx)
+	d.OwnerGone(owner(1), epoch, &fx)
+	login(t, d, slave, epoch, &fx)
+	d.OwnerBack(owner(1))
+	if returns(t, d, master, epoch, &fx) || len(fx.Evicted) > 0 {
+		t.Fatalf("evicted %v", fx.Evicted)
+	}
+	if _, got := look(t, d, target(1), u); len(got) != 2 {
+		t.Fatalf("%v", got)
 	}
 }
 
