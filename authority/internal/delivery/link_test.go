@@ -56,6 +56,18 @@ func TestOpenAcksBlockNobody(t *testing.T) {
 		if n := len(c.all()); n != acks+2 || waiting.count(wirepb.Delivery_DELIVERY_ACKED) != acks {
 			t.Fatalf("%d sent after the acknowledgements came", n)
 		}
+		for i := range inflight + 3 { // one plain push is in flight already
+			l.Send(owner, until(&wirepb.Push{}, plain, 1+i, 2*time.Second))
+			synctest.Wait()
+		}
+		if n := len(c.all()) - acks - 2; n != inflight-1 {
+			t.Fatalf("%d more plain pushes are in flight", n)
+		}
+		l.Send(owner, until(&wirepb.Push{Ack: true}, waiting, acks+2, time.Second))
+		<-time.After(time.Minute)
+		if waiting.of(acks+2) != wirepb.Delivery_DELIVERY_NO_ANSWER { // in the queue's order (I11)
+			t.Fatal("overtook those before it")
+		}
 		l.Close()
 	})
 }
