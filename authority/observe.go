@@ -20,6 +20,7 @@ type reading struct {
 type snapshot struct {
 	p                                                 *parts
 	routes, users, owners, candidates, tombstones     int64
+	departed                                          int64
 	open, rebuilding                                  int64
 	expired, fenced, tombstonesLost, candidatesLapsed int64
 	events                                            events.Stats
@@ -30,7 +31,7 @@ func (p *parts) snapshot() *snapshot {
 	s := &snapshot{p: p}
 	sum, open, rebuilding := p.leader.Directory().Stats()
 	s.routes, s.users, s.owners = int64(sum.Routes), int64(sum.Users), int64(sum.Owners)
-	s.candidates, s.tombstones = int64(sum.Candidates), int64(sum.Tombstones)
+	s.candidates, s.tombstones, s.departed = int64(sum.Candidates), int64(sum.Tombstones), int64(sum.Departed)
 	s.open, s.rebuilding = int64(open), int64(rebuilding)
 	s.expired, s.fenced = int64(sum.Expired), int64(sum.Fenced)
 	s.tombstonesLost, s.candidatesLapsed = int64(sum.TombstonesLost), int64(sum.CandidatesLapsed)
@@ -47,7 +48,8 @@ var readings = []reading{
 	{"switchyard.authority.owners", "gateway lives with routes, summed over hash slots", true, func(s *snapshot) int64 { return s.owners }},
 	{"switchyard.authority.candidates", "registered sessions that are not committed", true, func(s *snapshot) int64 { return s.candidates }},
 	{"switchyard.authority.tombstones", "unregistered sessions that are still fenced", true, func(s *snapshot) int64 { return s.tombstones }},
-	{"switchyard.authority.tombstones.lost", "tombstones dropped before their time, in the present terms", true, func(s *snapshot) int64 { return s.tombstonesLost }},
+	{"switchyard.authority.sessions.departed", "sessions that were replaced or lost while their gateway was silent", true, func(s *snapshot) int64 { return s.departed }},
+	{"switchyard.authority.tombstones.lost", "tombstones and departed sessions dropped before their time, in the present terms", true, func(s *snapshot) int64 { return s.tombstonesLost }},
 	{"switchyard.authority.candidates.lapsed", "candidates that timed out, in the present terms", true, func(s *snapshot) int64 { return s.candidatesLapsed }},
 	{"switchyard.authority.routes.expired", "routes without a sign of life, in the present terms", true, func(s *snapshot) int64 { return s.expired }},
 	{"switchyard.authority.routes.fenced", "calls refused by a tombstone or sequence, in the present terms", true, func(s *snapshot) int64 { return s.fenced }},

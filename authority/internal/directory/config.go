@@ -17,7 +17,8 @@ type Config struct {
 	// must exceed the gateways' authentication timeout.
 	CandidateTimeout time.Duration
 	// TombstoneTTL is how long an unregistered session and a dead owner stay fenced; default
-	// 60 s. It must exceed the longest deadline that a request carries (10 s).
+	// 60 s. It must exceed the longest deadline that a request carries (10 s) and the allowance
+	// for clocks (5 s).
 	TombstoneTTL time.Duration
 	// ReplacedTTL is how long a session that was replaced, or lost with a silent owner, is
 	// remembered in case the owner comes back; default 1 h. It should exceed the time for which

@@ -14,6 +14,11 @@
 // removes it and leaves a tombstone, so that nothing late brings it back (I4, I13). A route that
 // was not touched for the TTL expires; its owner, if it still lives, restores it.
 //
+// A session that is replaced, or whose place is taken while its owner is silent, may have a socket
+// still, and its owner hands out higher sequences meanwhile. Such a session is remembered apart from
+// tombstones and closed whenever its owner presents it (I1). Between two sessions that conflict the
+// leader's own order of commits decides; gateways' clocks do only between two restored ones.
+//
 // Every call that names a slot.Target is fenced: a target that is not exactly the current
 // leadership changes nothing (I3) and fails with a *StaleTarget or ErrNotLeader.
 //
