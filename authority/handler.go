@@ -76,7 +76,8 @@ func (p *parts) retry() {
 	}
 }
 
-// memberChanged hears the tracker: a gateway life that is gone takes its routes along (I8).
+// memberChanged hears the tracker: a gateway life that is gone takes its routes along (I8), and one
+// that is heard again is asked for them.
 func (p *parts) memberChanged(ev membership.Event) {
 	if ev.Node.Service != lifecycle.Gateway {
 		return
@@ -86,10 +87,14 @@ func (p *parts) memberChanged(ev membership.Event) {
 	defer p.membership.Unlock()
 	switch ev.Kind {
 	case membership.Left:
+		p.comebacks.left(o)
 		n := p.leader.OwnerGone(o, time.Now())
 		p.authority.log.Info("gateway gone", "gateway", o.Gateway, "boot", o.Boot, "reason", string(ev.Reason), "routes", n)
 	case membership.Joined:
 		p.leader.OwnerBack(o)
+		if p.comebacks.heard(o, ev.Beacon.GetSequence(), time.Now()) {
+			p.pulse()
+		}
 	}
 }
 
@@ -130,6 +135,7 @@ func (p *parts) pulse() { p.announcer.Pulse() }
 func (p *parts) beacon(b *wirepb.Beacon) {
 	b.State = p.authority.State()
 	p.engine.Claims(b)
+	p.comebacks.fill(b, time.Now())
 	layout := p.table.Layout()
 	for _, c := range b.Slots {
 		for _, h := range layout.Hashes(slot.ID(c.SlotId)) {

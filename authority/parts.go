@@ -64,6 +64,7 @@ type parts struct {
 	micro      *lifecycle.MicroService
 	engine     *leadership.Engine
 	announcer  *membership.Announcer
+	comebacks  comebacks
 	membership sync.Mutex // orders OwnerGone and OwnerBack with Acquired
 
 	opening sync.Mutex                   // before membership; held while a slot is opened or closed

@@ -30,6 +30,8 @@ type fakeAuthority struct {
 	next       uint64
 	complete   map[uint32]bool // hash slots reported whole, of this term
 	hold       chan struct{}   // not nil: commits wait for it
+	gone       bool            // the gateway is taken for gone: nothing is restored
+	comebacks  []*wirepb.Comeback
 }
 
 func startAuthority(t *testing.T, nc *nats.Conn) *fakeAuthority {
@@ -81,6 +83,7 @@ func (a *fakeAuthority) beacon(b *wirepb.Beacon) {
 	for id := range uint32(slot.DefaultLogical) {
 		b.Slots = append(b.Slots, &wirepb.SlotClaim{SlotId: id, Term: a.term, ConfigEpoch: 1})
 	}
+	b.Comebacks = a.comebacks
 }
 
 func (a *fakeAuthority) clear() {
@@ -94,6 +97,23 @@ func (a *fakeAuthority) newTerm() {
 	a.mu.Lock()
 	a.term++
 	a.clear()
+	a.mu.Unlock()
+	a.announcer.Pulse()
+}
+
+// left drops what a gateway has told, and takes nothing more until it is back.
+func (a *fakeAuthority) left() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = true
+	a.clear()
+}
+
+// back takes a gateway in again that had left, and asks it for everything.
+func (a *fakeAuthority) back(g lifecycle.Node) {
+	a.mu.Lock()
+	a.gone = false
+	a.comebacks = []*wirepb.Comeback{{GatewayId: g.ID, BootId: g.Boot, Number: uint64(len(a.comebacks)) + 1}}
 	a.mu.Unlock()
 	a.announcer.Pulse()
 }
@@ -227,7 +247,9 @@ func (a *fakeAuthority) restore(t *testing.T, m *nats.Msg) {
 	r := &wirepb.RestoreReply{}
 	for _, g := range req.Groups {
 		res := &wirepb.RestoreGroupResult{}
-		if res.Status, res.Current = a.fencedLocked(g.Target); res.Current == nil {
+		if res.Status, res.Current = a.fencedLocked(g.Target); res.Current == nil && a.gone {
+			res.Status = wirepb.Status_STATUS_UNAVAILABLE
+		} else if res.Current == nil {
 			for _, route := range g.Routes {
 				a.routes[identity.SessionID(route.SessionId)] = route
 			}

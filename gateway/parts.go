@@ -31,6 +31,7 @@ import (
 type parts struct {
 	conns      *natsconn.Conns
 	observed   []metric.Registration
+	tracker    *membership.Tracker
 	table      *leadership.Table
 	caller     *natsconn.Caller
 	presence   *presence.Client
@@ -89,11 +90,11 @@ func (g *Gateway) followLeaders(ctx context.Context, p *parts) error {
 		return err
 	}
 	meter := g.tel.Meter(scope)
-	tracker := membership.NewTracker(p.conns.Control, membership.Config{MaxNodes: g.cfg.MaxNodes, Log: g.log, Meter: meter})
-	if p.table, err = leadership.NewTable(leadership.TableConfig{Log: g.log, Meter: meter}, layout, p.conns.Control, tracker); err != nil {
+	p.tracker = membership.NewTracker(p.conns.Control, membership.Config{MaxNodes: g.cfg.MaxNodes, Log: g.log, Meter: meter})
+	if p.table, err = leadership.NewTable(leadership.TableConfig{Log: g.log, Meter: meter}, layout, p.conns.Control, p.tracker); err != nil {
 		return err
 	}
-	p.goWorker(func(ctx context.Context) { g.failOn("node tracker", tracker.Run(ctx)) })
+	p.goWorker(func(ctx context.Context) { g.failOn("node tracker", p.tracker.Run(ctx)) })
 	p.goWorker(func(ctx context.Context) { g.failOn("slot table", p.table.Run(ctx)) })
 	return nil
 }
@@ -117,7 +118,7 @@ func (g *Gateway) callLeaders(_ context.Context, p *parts) error {
 	}
 	p.presence, err = presence.New(presence.Config{
 		Gateway: g.node.ID, Boot: g.node.Boot, TouchInterval: g.cfg.TouchInterval,
-		Reconnects: func() uint64 { return p.conns.Data.Stats().Reconnects },
+		Reconnects: func() uint64 { return p.conns.Data.Stats().Reconnects + p.conns.Control.Stats().Reconnects },
 	}, p.caller, leaders{p.table}, presence.FromRegistry(g.sessions, func(s *session.Session) {
 		s.End(owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin})
 	}))
@@ -125,7 +126,10 @@ func (g *Gateway) callLeaders(_ context.Context, p *parts) error {
 		return err
 	}
 	unsubscribe := p.table.Subscribe(func(slot.ID, leadership.Entry, leadership.Entry) { p.presence.SlotChanged() })
+	back := &comebacks{node: g.node, again: p.presence.ReportAgain, heard: map[[2]string]uint64{}}
+	untrack := p.tracker.Subscribe(back.event)
 	p.goWorker(func(ctx context.Context) {
+		defer untrack()
 		defer unsubscribe()
 		p.presence.Run(ctx)
 	})

@@ -27,9 +27,9 @@ type Config struct {
 	// ReconcileInterval is how often the terms that were told are compared with the slot table,
 	// beside each SlotChanged. Default 1 s.
 	ReconcileInterval time.Duration
-	// Reconnects counts how often the connection of the calls came back. When it has changed,
-	// every leader is told everything again: it may have taken this gateway for gone meanwhile,
-	// and have dropped its routes. Nil: never.
+	// Reconnects counts how often this gateway's connections came back. When it has changed, every
+	// leader is told everything again: it may have taken this gateway for gone meanwhile, and have
+	// dropped its routes. See also ReportAgain. Nil: never.
 	Reconnects func() uint64
 }
 

@@ -25,6 +25,7 @@ type restoreState struct {
 type slotReport struct {
 	told     slot.Target // the term that has acknowledged this gateway's whole report
 	busy     bool
+	again    bool // what is being told may be lost already
 	failures int
 	next     time.Time // not before
 }
@@ -69,8 +70,31 @@ func (c *Client) noticeReconnect() {
 	c.restore.mu.Lock()
 	defer c.restore.mu.Unlock()
 	for h := range c.restore.slots {
-		c.restore.slots[h].told = slot.Target{}
+		c.restore.slots[h].forget()
 	}
+}
+
+// forget has the slot told again. A report that is on its way does not count either: the leader may
+// have taken it before it dropped what it had.
+func (r *slotReport) forget() {
+	r.told, r.again = slot.Target{}, r.busy
+}
+
+// ReportAgain tells an authority life everything again, in each slot that it leads: it had taken
+// this gateway for gone, and dropped its routes. It does not wait for the report.
+func (c *Client) ReportAgain(node, boot string) {
+	to := leader{node, boot}
+	c.restore.mu.Lock()
+	for h := range slot.Count {
+		r := &c.restore.slots[h]
+		t, ok := c.target(slot.Hash(h))
+		if r.busy || leaderOf(r.told) == to || ok && leaderOf(t) == to {
+			r.forget()
+			r.failures, r.next = 0, time.Time{} // what it refused from a gateway that was gone
+		}
+	}
+	c.restore.mu.Unlock()
+	c.SlotChanged()
 }
 
 // forget has a term told again that was told and yet lacks a route: it took this gateway for gone,
@@ -80,7 +104,7 @@ func (c *Client) forget(t slot.Target) {
 	r := &c.restore.slots[t.Hash]
 	lost := r.told.SameFence(t)
 	if lost {
-		r.told = slot.Target{}
+		r.forget()
 	}
 	c.restore.mu.Unlock()
 	if lost {
@@ -104,7 +128,7 @@ func (c *Client) dueReports(now time.Time) (map[leader][]slot.Target, time.Durat
 			wait = min(wait, d)
 			continue
 		}
-		r.busy = true
+		r.busy, r.again = true, false
 		work[leaderOf(t)] = append(work[leaderOf(t)], t)
 	}
 	return work, wait
@@ -124,7 +148,10 @@ func (c *Client) settle(t slot.Target, ok bool) {
 	r := &c.restore.slots[t.Hash]
 	r.busy = false
 	if ok {
-		r.told, r.failures, r.next = t, 0, time.Time{}
+		r.failures, r.next = 0, time.Time{}
+		if !r.again {
+			r.told = t
+		}
 		c.counts.restoreComplete.Add(1)
 		return
 	}

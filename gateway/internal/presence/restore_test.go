@@ -191,6 +191,34 @@ func TestI7_ASessionThatBecameActiveInANewTermIsTold(t *testing.T) {
 	}
 }
 
+// TestI7_AComebackIsToldAgain: a leader that had taken the gateway for gone asks for all of it, also
+// while a report is on its way, which it may have taken before.
+func TestI7_AComebackIsToldAgain(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.ReconcileInterval = time.Hour })
+	a := newReports(t)
+	dropped := make(chan struct{})
+	reported := 0
+	a.refuse = func(*wirepb.RestoreRequest) *wirepb.RestoreReply {
+		if reported++; reported == 1 {
+			close(dropped) // before it answers
+			r.ReportAgain("a", "aboot")
+		}
+		return nil
+	}
+	r.serve(authority("a", subject.AuthorityRestore), a.answer)
+	r.sessions.add(7, 3)
+	r.table.set(target(7, "a", 1), target(8, "a", 1))
+	r.run()
+	<-dropped
+	again := func(n int64) func() bool {
+		return func() bool { return r.counts.restored.Load() == n && r.Reported(7) && r.Reported(8) }
+	}
+	natstest.Eventually(t, patience, "it is told a second time", again(6))
+	r.ReportAgain("b", "bboot") // another life
+	r.ReportAgain("a", "aboot")
+	natstest.Eventually(t, patience, "it is told a third time", again(9))
+}
+
 func TestI9_EverythingIsToldAgainAfterAReconnect(t *testing.T) {
 	var reconnects atomic.Uint64
 	r := newRig(t, func(c *Config) { c.Reconnects = reconnects.Load })
