@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/hex"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -28,7 +29,7 @@ func (s SessionID) String() string { return uuid.UUID(s).String() }
 
 // ParseSessionID reads the canonical form of 36 characters.
 func ParseSessionID(v string) (SessionID, error) {
-	if len(v) != 36 {
+	if len(v) != textBytes {
 		return SessionID{}, fmt.Errorf("%w: session_id", ErrInvalid)
 	}
 	u, err := uuid.Parse(v)
@@ -46,8 +47,22 @@ func SessionIDFromBytes(b []byte) (SessionID, error) {
 	return SessionID(b), nil
 }
 
+// textBytes is the length of the canonical form.
+const textBytes = 36
+
 // MarshalText writes the canonical form.
-func (s SessionID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s SessionID) MarshalText() ([]byte, error) {
+	return s.AppendText(make([]byte, 0, textBytes))
+}
+
+// AppendText appends the canonical form. It never fails.
+func (s SessionID) AppendText(dst []byte) ([]byte, error) {
+	dst = append(hex.AppendEncode(dst, s[:4]), '-')
+	dst = append(hex.AppendEncode(dst, s[4:6]), '-')
+	dst = append(hex.AppendEncode(dst, s[6:8]), '-')
+	dst = append(hex.AppendEncode(dst, s[8:10]), '-')
+	return hex.AppendEncode(dst, s[10:]), nil
+}
 
 // UnmarshalText reads the canonical form.
 func (s *SessionID) UnmarshalText(b []byte) error {

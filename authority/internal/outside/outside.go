@@ -202,7 +202,7 @@ func (o *Outside) answer(r *request, v any) {
 	if r.reply == "" {
 		return
 	}
-	data, err := json.Marshal(v)
+	data, err := encode(v)
 	if err != nil {
 		o.fail(r, err)
 		return
@@ -216,6 +216,13 @@ func (o *Outside) answer(r *request, v any) {
 		return
 	}
 	o.send(&nats.Msg{Subject: r.reply, Data: data})
+}
+
+func encode(v any) ([]byte, error) {
+	if p, ok := v.(*api.PushReply); ok {
+		return p.AppendJSON(make([]byte, 0, p.JSONBytes())), nil
+	}
+	return json.Marshal(v)
 }
 
 // shorten drops session details from a reply that does not fit a message: the counts stay true,
