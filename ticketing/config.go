@@ -30,6 +30,9 @@ type Config struct {
 	// MaxInFlight bounds the redeems and releases that run at a time; others wait their turn until
 	// their deadline.
 	MaxInFlight int `envconfig:"TICKETING_MAX_IN_FLIGHT" default:"256" desc:"redeems and releases at a time"`
+	// LedgerMaxBytes bounds the record of used tickets: some 300 bytes each, for as long as it could be
+	// used again. When it is full, logins are UNAVAILABLE until some have expired.
+	LedgerMaxBytes int64 `envconfig:"TICKETING_LEDGER_MAX_BYTES" default:"536870912" desc:"size of the record of used tickets, bytes"`
 	// Replicas of the buckets. 0: 3 where the NATS cluster has three servers or more, else 1.
 	Replicas int `envconfig:"SWITCHYARD_REPLICAS" default:"0" desc:"replicas of buckets and streams; 0: by cluster size"`
 }
@@ -49,6 +52,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxInFlight < 1 || c.MaxInFlight > 1<<16 {
 		return fmt.Errorf("%w: TICKETING_MAX_IN_FLIGHT must be 1 to %d", ErrConfig, 1<<16)
+	}
+	if c.LedgerMaxBytes < 1<<16 {
+		return fmt.Errorf("%w: TICKETING_LEDGER_MAX_BYTES must be at least %d", ErrConfig, 1<<16)
 	}
 	if c.Replicas < 0 || c.Replicas > 5 {
 		return fmt.Errorf("%w: SWITCHYARD_REPLICAS must be 0 to 5", ErrConfig)

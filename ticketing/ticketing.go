@@ -134,7 +134,7 @@ func (t *Ticketing) open(ctx context.Context) (*redeemer, error) {
 		return nil, err
 	}
 	replicas := natsconn.Replicas(ctx, js, t.cfg.Replicas)
-	if _, err := natsconn.EnsureKV(ctx, js, ledger.Bucket(replicas)); err != nil {
+	if _, err := natsconn.EnsureKV(ctx, js, ledger.Bucket(replicas, t.cfg.LedgerMaxBytes)); err != nil {
 		return nil, fmt.Errorf("tickets bucket: %w", err)
 	}
 	kv, err := natsconn.EnsureKV(ctx, js, keys.Bucket(replicas))

@@ -35,7 +35,7 @@ const (
 func testConfig(id string) Config {
 	return Config{
 		ID: id, Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", AdminToken: adminToken,
-		LoginTTL: time.Minute, ReconnectTTL: 30 * time.Minute, MaxInFlight: 64,
+		LoginTTL: time.Minute, ReconnectTTL: 30 * time.Minute, MaxInFlight: 64, LedgerMaxBytes: 16 << 20,
 	}
 }
 
@@ -383,6 +383,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"short token":  func(c *Config) { c.AdminToken = "short" },
 		"no port":      func(c *Config) { c.Listen = "127.0.0.1" },
 		"no turns":     func(c *Config) { c.MaxInFlight = 0 },
+		"no ledger":    func(c *Config) { c.LedgerMaxBytes = 0 },
 		"replicas":     func(c *Config) { c.Replicas = 9 },
 	} {
 		cfg := testConfig("a")

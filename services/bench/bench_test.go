@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/switchyard-io/switchyard/shared/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,6 +103,7 @@ func TestOptionsAreBounded(t *testing.T) {
 		"workers":  func(o *Options) { o.Workers = 0 },
 		"rate":     func(o *Options) { o.Rate = -1 },
 		"payload":  func(o *Options) { o.Payload = 1 },
+		"batch":    func(o *Options) { o.Batch = api.MaxUsers + 1 },
 		"duration": func(o *Options) { o.Duration = 2 * MaxDuration },
 	} {
 		o := good

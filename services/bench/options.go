@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/switchyard-io/switchyard/shared/api"
 )
 
 // Bounds of a run.
@@ -50,8 +52,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("bench: duration must be 0 to %s", MaxDuration)
 	case o.Payload < minPayload || o.Payload > 1<<20:
 		return fmt.Errorf("bench: payload must be %d bytes to 1 MiB", minPayload)
-	case o.Batch < 1 || o.Batch > 10_000:
-		return errors.New("bench: batch must be 1 to 10000 users")
+	case o.Batch < 1 || o.Batch > api.MaxUsers:
+		return fmt.Errorf("bench: batch must be 1 to %d users", api.MaxUsers)
 	}
 	return nil
 }

@@ -13,14 +13,17 @@ import (
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
-// Bucket describes the ledger's bucket. History 1: no older record reappears when the newest
-// expires. Markers are kept shortly: an expired ticket is refused by its own exp.
-func Bucket(replicas int) jetstream.KeyValueConfig {
+// Bucket describes the ledger's bucket, of at most maxBytes. Once it is full no ticket can be used up
+// until others have expired: JetStream refuses the write, it does not forget a used ticket (I5).
+// History 1: no older record reappears when the newest expires. Markers are kept shortly: an
+// expired ticket is refused by its own exp.
+func Bucket(replicas int, maxBytes int64) jetstream.KeyValueConfig {
 	return jetstream.KeyValueConfig{
 		Bucket:         subject.BucketTickets,
 		Description:    "tickets that are used up",
 		History:        1,
 		Storage:        jetstream.FileStorage,
+		MaxBytes:       maxBytes,
 		Replicas:       replicas,
 		LimitMarkerTTL: time.Second,
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
-const settleLimit = 60 * time.Second
+const (
+	settleLimit = 60 * time.Second
+	maxBytes    = 1 << 20
+)
 
 // bucketOn opens the ledger's bucket over a connection of its own.
 func bucketOn(t *testing.T, url string, replicas int) (*Ledger, jetstream.JetStream) {
@@ -27,7 +30,7 @@ func bucketOn(t *testing.T, url string, replicas int) (*Ledger, jetstream.JetStr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := natsconn.EnsureKV(t.Context(), js, Bucket(replicas)); err != nil {
+	if _, err := natsconn.EnsureKV(t.Context(), js, Bucket(replicas, maxBytes)); err != nil {
 		t.Fatal(err)
 	}
 	return New(NewJetStream(nc, js)), js
@@ -53,6 +56,40 @@ func TestExpiredRecordIsNoRecord(t *testing.T) {
 	}
 	if o := redeem(t, l, bob); o != Used {
 		t.Fatalf("after: %d", o)
+	}
+}
+
+// TestI5_AFullLedgerForgetsNothing: what does not fit is refused, and used tickets stay used.
+func TestI5_AFullLedgerForgetsNothing(t *testing.T) {
+	_, js := bucketOn(t, natstest.Server(t).URL(), 1)
+	status, err := js.KeyValue(t.Context(), subject.BucketTickets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := status.Status(t.Context()); err != nil || s.Config().MaxBytes != maxBytes {
+		t.Fatalf("%+v %v", s, err)
+	}
+	l, store := New(NewJetStream(js.Conn(), js)), NewJetStream(js.Conn(), js)
+	redeem(t, l, alice)
+	for _, size := range []int{1 << 10, 1} { // up to the last byte
+		err = nil
+		for i := 0; err == nil; i++ {
+			if i > maxBytes/1000 {
+				t.Fatal("there is no bound")
+			}
+			err = store.Write(t.Context(), fmt.Sprintf("fill-%d-%d", size, i), make([]byte, size), 0, time.Minute)
+		}
+	}
+	if errors.Is(err, ErrConflict) {
+		t.Fatalf("refused with %v", err)
+	}
+	if o := redeem(t, l, bob); o != Used {
+		t.Fatalf("a used ticket: %d", o)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := l.Redeem(ctx, "t2", alice, until, start); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("another ticket: %v", err)
 	}
 }
 
