@@ -48,6 +48,7 @@ $("login").addEventListener("submit", async (event) => {
     }));
     mine.addEventListener("push", current((d) => log(`push ${d.seq} on route ${d.route}: ${JSON.stringify(d.payload)}`)));
     mine.addEventListener("control", current((d) => log(`session control: ${d.action}${d.reason ? ` (${d.reason})` : ""}`)));
+    mine.addEventListener("error", current((error) => log(`cannot come back: ${error.message}`)));
     mine.addEventListener("close", current((d) => {
       show(d.reconnecting ? "wait" : "out", `Closed: ${d.code} ${d.reason}${d.reconnecting ? ", coming back" : ""}`);
       log(`closed ${d.code} ${d.reason}`);

@@ -7,11 +7,13 @@
 //
 // It speaks the JSON subprotocol of PROTOCOL.md: authenticates with a ticket, answers and sends
 // heartbeats, acknowledges what asks for it, and comes back with its reconnect ticket and a
-// jittered back-off after every close whose code allows it (4000-4499, or a lost network).
+// jittered back-off after every close whose code allows it (4000-4499, or a lost network). It
+// renews that ticket at half of its life, so that it can come back after any time.
 //
 // Events: "open" (authenticated; detail is the response), "push" (detail: route, payload, seq),
 // "control" (session control), "close" (detail: code, reason, reconnecting), "resync" (a reconnect
-// was not a resume: the state that pushes built up must be read again).
+// was not a resume: the state that pushes built up must be read again), "error" (a reconnect was
+// refused for good, no other follows; detail is the SwitchyardError).
 
 const SUBPROTOCOL = "switchyard.v1.json";
 const ROUTE = { authenticate: 1, heartbeat: 2, renew: 3, control: 4, ack: 5, join: 6, leave: 7 };
@@ -19,6 +21,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 const MAX_PENDING = 256; // requests without an answer; more are refused here
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 15_000;
+const RENEW_RETRY_MS = 1_000; // between two tries to renew the reconnect ticket, half more or less
 
 /** An error frame, or a request that could not be sent. */
 export class SwitchyardError extends Error {
@@ -37,6 +40,7 @@ export class Switchyard extends EventTarget {
   #pending = new Map(); // request id -> {resolve, reject, timer}
   #nextId = 1;
   #heartbeat = null;
+  #renewal = null;
   #retry = null;
   #attempt = 0;
   #stopped = false;
@@ -110,6 +114,7 @@ export class Switchyard extends EventTarget {
     this.#attempt = 0;
     if (!response.resumed) this.#lastSeq = 0;
     this.#startHeartbeat(response.heartbeat_interval_ms);
+    this.#scheduleRenewal(socket, halfLife(response.reconnect));
     this.dispatchEvent(new CustomEvent("open", { detail: response }));
     if (hadSession && !response.resumed) this.dispatchEvent(new CustomEvent("resync"));
     return response;
@@ -177,9 +182,30 @@ export class Switchyard extends EventTarget {
     }, interval);
   }
 
+  #scheduleRenewal(socket, delay) {
+    clearTimeout(this.#renewal);
+    this.#renewal = setTimeout(() => this.#renew(socket), delay);
+  }
+
+  // A renewal uses the ticket up, so the newest one is kept. A failure that may pass is tried again
+  // with the same ticket; one that may not shows when the client has to come back.
+  async #renew(socket) {
+    let delay;
+    try {
+      const next = await this.#call(ROUTE.renew, { ticket: this.#ticket });
+      this.#ticket = next.ticket;
+      delay = halfLife(next);
+    } catch (error) {
+      if (!error.retryable) return;
+      delay = Math.max(error.retryAfterMs ?? 0, RENEW_RETRY_MS * (0.5 + Math.random()));
+    }
+    if (socket === this.#socket && socket.readyState === WebSocket.OPEN) this.#scheduleRenewal(socket, delay);
+  }
+
   #closed(socket, event) {
     if (socket !== this.#socket) return;
     clearInterval(this.#heartbeat);
+    clearTimeout(this.#renewal);
     for (const [id, { reject, timer }] of this.#pending) {
       clearTimeout(timer);
       this.#pending.delete(id);
@@ -194,9 +220,18 @@ export class Switchyard extends EventTarget {
   #schedule() {
     const ceiling = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** this.#attempt++);
     this.#retry = setTimeout(() => {
-      this.#open().catch(() => {}); // the close of the failed attempt schedules the next
+      this.#open().catch((error) => {
+        // The close of the failed attempt schedules the next, unless there is none.
+        if (!error.retryable) this.dispatchEvent(new CustomEvent("error", { detail: error }));
+      });
     }, BACKOFF_MIN_MS / 2 + Math.random() * ceiling);
   }
+}
+
+// Half of a ticket's life in milliseconds, less up to a tenth, so that clients that came together
+// do not renew together.
+function halfLife({ expires_in_seconds }) {
+  return expires_in_seconds * 500 * (1 - Math.random() / 10);
 }
 
 function payloadOf(frame) {

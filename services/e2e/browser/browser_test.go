@@ -30,6 +30,7 @@ const (
 	pageLimit = 60 * time.Second // for everything that one tab does
 	loggedIn  = chromedp.CSS(`#state[data-state="in"]`)
 	loggedOut = chromedp.CSS(`#state[data-state="out"]`)
+	waiting   = chromedp.CSS(`#state[data-state="wait"]`)
 )
 
 // chromium starts a browser that ends with the test.
@@ -135,4 +136,35 @@ func TestClientComesBack(t *testing.T) {
 	waitText(t, tab, "#log", "closed 4000")
 	suite.Post(t, "/undrain")
 	run(t, tab, chromedp.WaitVisible(loggedIn))
+}
+
+// TestClientRenewsItsReconnectTicket: a client comes back after more than the life of the ticket
+// that it logged in with, and says so when it stayed away longer than that of its newest.
+func TestClientRenewsItsReconnectTicket(t *testing.T) {
+	const ttl = 6 * time.Second
+	suite := lab.StartAllInOne(t, "TICKETING_RECONNECT_TTL="+ttl.String())
+	browser := chromium(t)
+	tab := open(t, browser, suite)
+	run(t, tab, fill(`[name=user]`, "dora"), click(`#login button`), chromedp.WaitVisible(loggedIn))
+	waitPast(t, tab, ttl+2*time.Second)
+	suite.Post(t, "/drain")
+	waitText(t, tab, "#log", "closed 4000")
+	suite.Post(t, "/undrain")
+	run(t, tab, chromedp.WaitVisible(loggedIn))
+
+	suite.Post(t, "/drain")
+	run(t, tab, chromedp.WaitVisible(waiting))
+	waitPast(t, tab, ttl+time.Second)
+	suite.Post(t, "/undrain")
+	waitText(t, tab, "#log", "cannot come back: UNAUTHENTICATED")
+	run(t, tab, chromedp.WaitVisible(loggedOut))
+}
+
+// waitPast waits until the tab's clock says that d has passed.
+func waitPast(t *testing.T, tab context.Context, d time.Duration) {
+	t.Helper()
+	since := time.Now().Add(d).UnixMilli()
+	if _, err := chromedp.Run(tab, chromedp.Poll[bool](fmt.Sprintf("Date.now() > %d", since))); err != nil {
+		t.Fatal(err)
+	}
 }
