@@ -1,6 +1,8 @@
 package owner
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,8 +14,11 @@ import (
 // onPush serves one batch of pushes. Batches are handled one after the other, and items in
 // their order, so pushes of one sender to one session keep theirs (I11).
 func (o *Owner) onPush(msg *nats.Msg) {
-	var batch wirepb.OwnerPush
-	if err := batch.UnmarshalVT(msg.Data); err != nil || !o.fits(&batch) {
+	batch := wirepb.OwnerPushFromVTPool()
+	defer batch.ReturnToVTPool()
+	err := batch.UnmarshalVT(msg.Data)
+	addresses := addressesOf(batch)
+	if err != nil || len(batch.Items) > o.cfg.MaxItems || addresses > o.cfg.MaxAddresses {
 		o.counts.malformed.Add(1)
 		return
 	}
@@ -22,24 +27,51 @@ func (o *Owner) onPush(msg *nats.Msg) {
 	}
 	o.counts.batches.Add(1)
 	now := time.Now()
-	var results []*wirepb.OwnerPushResult
+	r := resultPool.Get().(*results)
+	defer r.release()
+	r.grow(addresses)
 	for _, item := range batch.Items {
 		m, ok := o.message(item.GetPush(), now)
 		if !ok {
 			o.counts.malformed.Add(1)
 			continue
 		}
-		results = o.pushItem(results, msg.Reply, item, m, now)
+		o.pushItem(r, msg.Reply, item, m, now)
 	}
-	o.replyPush(msg.Reply, results)
+	o.replyPush(msg.Reply, r.list)
 }
 
-func (o *Owner) fits(b *wirepb.OwnerPush) bool {
-	addresses := 0
+// results are those of one batch, in memory that is used again for the next. Its bound is a batch's.
+type results struct {
+	room []wirepb.OwnerPushResult
+	list []*wirepb.OwnerPushResult // into room
+}
+
+var resultPool = sync.Pool{New: func() any { return new(results) }}
+
+// grow makes room for n, before the first of them.
+func (r *results) grow(n int) {
+	r.room, r.list = slices.Grow(r.room, n), slices.Grow(r.list, n)
+}
+
+func (r *results) add(item uint64, index uint32, d wirepb.Delivery) {
+	r.room = r.room[:len(r.room)+1]
+	p := &r.room[len(r.room)-1]
+	p.Item, p.Index, p.Delivery = item, index, d
+	r.list = append(r.list, p)
+}
+
+func (r *results) release() {
+	clear(r.list)
+	r.room, r.list = r.room[:0], r.list[:0]
+	resultPool.Put(r)
+}
+
+func addressesOf(b *wirepb.OwnerPush) (n int) {
 	for _, item := range b.Items {
-		addresses += len(item.GetTo())
+		n += len(item.To)
 	}
-	return len(b.Items) <= o.cfg.MaxItems && addresses <= o.cfg.MaxAddresses
+	return n
 }
 
 // here reports whether a message names this life of this gateway. The subject does too, so
@@ -52,23 +84,24 @@ func (o *Owner) here(gateway, boot string) bool {
 	return false
 }
 
-// pushItem writes one item to its addresses and appends the results that are known at once. Those
-// that wait for an acknowledgement are answered by themselves, later.
-func (o *Owner) pushItem(results []*wirepb.OwnerPushResult, reply string, item *wirepb.OwnerPushItem, m *Message, now time.Time) []*wirepb.OwnerPushResult {
+// pushItem writes one item to its addresses and adds the results that are known at once. Those
+// that wait for an acknowledgement are answered by themselves, later: without the item, whose
+// memory is another batch's by then.
+func (o *Owner) pushItem(r *results, reply string, item *wirepb.OwnerPushItem, m *Message, now time.Time) {
 	var set *ackSet
+	number := item.Item
 	if m.Ack && reply != "" {
-		set = newAckSet(&o.acks, func(numbers []uint32, acked bool) { o.replyAcks(reply, item.Item, numbers, acked) })
+		set = newAckSet(&o.acks, func(numbers []uint32, acked bool) { o.replyAcks(reply, number, numbers, acked) })
 	}
 	for i, a := range item.To {
 		d, waiting := o.pushExact(a, m, set, uint32(i), now)
 		if !waiting {
-			results = append(results, &wirepb.OwnerPushResult{Item: item.Item, Index: uint32(i), Delivery: d})
+			r.add(number, uint32(i), d)
 		}
 	}
 	if set != nil {
 		set.seal(m.AckUntil)
 	}
-	return results
 }
 
 // exact finds the session that an address names: that user, that session, under a sequence that

@@ -191,8 +191,11 @@ func TestLargeBatchesAreAnsweredInParts(t *testing.T) {
 	}
 }
 
+// BenchmarkOwnerPush is one batch: pushes to one session each, or one push for many.
 func BenchmarkOwnerPush(b *testing.B) {
-	for _, addresses := range []int{1, 16, 512} {
-		b.Run(fmt.Sprintf("%d_routes", addresses), func(b *testing.B) { benchmarkPush(b, addresses) })
+	for _, size := range []struct{ items, addresses int }{{1, 1}, {16, 1}, {512, 1}, {1, 16}, {1, 512}} {
+		b.Run(fmt.Sprintf("%d_pushes_%d_routes", size.items, size.addresses), func(b *testing.B) {
+			benchmarkPush(b, size.items, size.addresses)
+		})
 	}
 }

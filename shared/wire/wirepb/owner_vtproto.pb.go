@@ -9,6 +9,7 @@ import (
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
+	sync "sync"
 )
 
 const (
@@ -598,6 +599,80 @@ func (m *OwnerActionReply) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+var vtprotoPool_Address = sync.Pool{
+	New: func() interface{} {
+		return &Address{}
+	},
+}
+
+func (m *Address) ResetVT() {
+	if m != nil {
+		f0 := m.SessionId[:0]
+		m.Reset()
+		m.SessionId = f0
+	}
+}
+func (m *Address) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_Address.Put(m)
+	}
+}
+func AddressFromVTPool() *Address {
+	return vtprotoPool_Address.Get().(*Address)
+}
+
+var vtprotoPool_OwnerPushItem = sync.Pool{
+	New: func() interface{} {
+		return &OwnerPushItem{}
+	},
+}
+
+func (m *OwnerPushItem) ResetVT() {
+	if m != nil {
+		for _, mm := range m.To {
+			mm.ResetVT()
+		}
+		f0 := m.To[:0]
+		m.Reset()
+		m.To = f0
+	}
+}
+func (m *OwnerPushItem) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_OwnerPushItem.Put(m)
+	}
+}
+func OwnerPushItemFromVTPool() *OwnerPushItem {
+	return vtprotoPool_OwnerPushItem.Get().(*OwnerPushItem)
+}
+
+var vtprotoPool_OwnerPush = sync.Pool{
+	New: func() interface{} {
+		return &OwnerPush{}
+	},
+}
+
+func (m *OwnerPush) ResetVT() {
+	if m != nil {
+		for _, mm := range m.Items {
+			mm.ResetVT()
+		}
+		f0 := m.Items[:0]
+		m.Reset()
+		m.Items = f0
+	}
+}
+func (m *OwnerPush) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_OwnerPush.Put(m)
+	}
+}
+func OwnerPushFromVTPool() *OwnerPush {
+	return vtprotoPool_OwnerPush.Get().(*OwnerPush)
+}
 func (m *Address) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -1076,7 +1151,14 @@ func (m *OwnerPushItem) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.To = append(m.To, &Address{})
+			if len(m.To) == cap(m.To) {
+				m.To = append(m.To, &Address{})
+			} else {
+				m.To = m.To[:len(m.To)+1]
+				if m.To[len(m.To)-1] == nil {
+					m.To[len(m.To)-1] = &Address{}
+				}
+			}
 			if err := m.To[len(m.To)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
@@ -1225,7 +1307,14 @@ func (m *OwnerPush) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Items = append(m.Items, &OwnerPushItem{})
+			if len(m.Items) == cap(m.Items) {
+				m.Items = append(m.Items, &OwnerPushItem{})
+			} else {
+				m.Items = m.Items[:len(m.Items)+1]
+				if m.Items[len(m.Items)-1] == nil {
+					m.Items[len(m.Items)-1] = &OwnerPushItem{}
+				}
+			}
 			if err := m.Items[len(m.Items)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
