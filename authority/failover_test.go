@@ -97,6 +97,54 @@ func TestI7_RestoreAfterANewTerm(t *testing.T) {
 	}
 }
 
+// TestI7_MuteGatewayCostsItsOwnUsers: a gateway that lives and does not report after a new term costs
+// its users the answer, and the users of others only the bounded wait of the failover.
+func TestI7_MuteGatewayCostsItsOwnUsers(t *testing.T) {
+	s, _, _, stop := pair(t)
+	g1, g2 := s.owner("g1"), s.owner("g2")
+	led := func(users []identity.UID) identity.UID {
+		i := slices.IndexFunc(users, func(u identity.UID) bool { return s.target(slot.OfUID(u)).LeaderNode == "a1" })
+		if i < 0 {
+			t.Fatal("a1 leads nobody")
+		}
+		return users[i]
+	}
+	users := crowd(40, g1, g2)
+	var heard, hidden []identity.UID
+	for i, u := range users {
+		if i%2 == 0 {
+			heard = append(heard, u)
+		} else {
+			hidden = append(hidden, u)
+		}
+	}
+	one, other := led(heard), led(hidden)
+	g2.setMute(true)
+	stop()
+	natstest.Eventually(t, patience, "the wait of the failover is over", func() bool {
+		return ask[api.PushReply](s, subject.Push, push(one)).Delivered == 1
+	})
+	began := time.Now()
+	for range 10 {
+		if r := ask[api.PushReply](s, subject.Push, push(one, other)); r.Delivered != 1 || !slices.Equal(r.Unknown, []identity.UID{other}) || len(r.Offline) > 0 {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Fatalf("10 pushes took %v", took)
+	}
+	if k, err := try[api.KickReply](s, subject.Kick, api.KickRequest{UID: other}); err == nil {
+		t.Fatalf("nobody knows whether there is a session to kick: %+v", k)
+	}
+	if k := ask[api.KickReply](s, subject.Kick, api.KickRequest{UID: one}); k.Kicked != 1 {
+		t.Fatalf("%+v", k)
+	}
+	g2.setMute(false)
+	natstest.Eventually(t, patience, "the other is online again", func() bool {
+		return ask[api.UserPresence](s, s.userSubject(other, subject.UserPresence), "").Status == api.Online
+	})
+}
+
 // TestI7_Drain: a node that gives its slots away calls nobody offline, and takes them back.
 func TestI7_Drain(t *testing.T) {
 	s, a1, _, _ := pair(t)

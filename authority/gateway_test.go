@@ -34,6 +34,7 @@ type owner struct {
 	mu       sync.Mutex
 	sessions map[identity.SessionID]*session
 	silent   bool // answers nothing
+	mute     bool // does not report what it holds
 	missed   int  // addresses of pushes that were not answered
 }
 
@@ -299,7 +300,19 @@ func (o *owner) restore(ctx context.Context) {
 	}
 }
 
+func (o *owner) setMute(v bool) {
+	o.mu.Lock()
+	o.mute = v
+	o.mu.Unlock()
+}
+
 func (o *owner) report(e api.Slot) bool {
+	o.mu.Lock()
+	mute := o.mute
+	o.mu.Unlock()
+	if mute {
+		return false
+	}
 	req := wirepb.RestoreRequest{GatewayId: o.node.ID, BootId: o.node.Boot, DeadlineMs: soon()}
 	for _, h := range e.HashSlots {
 		g := &wirepb.RestoreGroup{Complete: true, Target: wire.Target(slot.Target{
