@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	w.host, err = session.NewHost(session.Config{
 		GatewayID: "g1", AuthenticationTimeout: 10 * time.Second, HeartbeatInterval: 25 * time.Second,
 		IdleTimeout: 75 * time.Second, RequestTimeout: 5 * time.Second, MaxInFlight: 8, MaxViolations: 10,
-		RequestRate: 200, RequestBurst: 400,
+		RequestRate: 200, RequestBurst: 400, MessageWindow: 16, MaxAcks: 16, MaxHeld: 16,
 	}, session.Deps{Registry: w.reg, Activator: w.act, Groups: w, Routes: w})
 	if err != nil {
 		t.Fatal(err)
