@@ -39,9 +39,8 @@ func (s *web) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/tickets", s.admin(s.tickets))
 	mux.HandleFunc("GET /.well-known/jwks.json", s.keys)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fault.ErrNotFound.WriteHTTP(w) })
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
+		Handler: fault.Mux(mux), ReadHeaderTimeout: httpTimeout, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		IdleTimeout: httpIdle, MaxHeaderBytes: maxHeaderSize,
 	}
 }

@@ -49,7 +49,7 @@ func TestHTTP(t *testing.T) {
 		"bad body":        {"POST", "/v1/tickets", good, `{"x":1}`, 400},
 		"too large":       {"POST", "/v1/tickets", good, `{"groups":["` + strings.Repeat("a", maxBodyBytes) + `"]}`, 413},
 		"unknown path":    {"GET", "/v1/other", good, "", 404},
-		"wrong method":    {"PUT", "/v1/tickets", good, "", 404},
+		"wrong method":    {"PUT", "/v1/tickets", good, "", 405},
 		"good":            {"POST", "/v1/tickets", good, aliceRequest, 200},
 		"bearer, small":   {"POST", "/v1/tickets", "bearer " + adminToken, aliceRequest, 200},
 		"keys for anyone": {"GET", "/.well-known/jwks.json", "", "", 200},

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,13 +49,28 @@ func Handler(nc *nats.Conn, gateways []string) (http.Handler, error) {
 	}
 	d := &demo{nc: nc, gateways: gateways}
 	mux := http.NewServeMux()
-	mux.Handle("GET /", http.FileServerFS(files))
+	mux.Handle("GET /", pages(files))
 	mux.HandleFunc("POST /demo/gateways", d.listGateways)
 	mux.HandleFunc("POST /demo/ticket", d.ticket)
 	mux.HandleFunc("POST /demo/push", d.push)
 	mux.HandleFunc("POST /demo/kick", d.kick)
 	mux.HandleFunc("POST /demo/presence", d.presence)
-	return guard(mux), nil
+	mux.HandleFunc("POST /demo/", func(w http.ResponseWriter, _ *http.Request) { fault.ErrNotFound.WriteHTTP(w) })
+	return guard(fault.Mux(mux)), nil
+}
+
+// pages serves the files, and refuses other paths with an error body.
+func pages(files fs.FS) http.Handler {
+	server := http.FileServerFS(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := strings.TrimPrefix(path.Clean(r.URL.Path), "/"); name != "" {
+			if _, err := fs.Stat(files, name); err != nil {
+				fault.ErrNotFound.WriteHTTP(w)
+				return
+			}
+		}
+		server.ServeHTTP(w, r)
+	})
 }
 
 // guard keeps other sites' pages from using the API through a visitor's browser: a request that

@@ -86,6 +86,21 @@ func TestServesThePage(t *testing.T) {
 	}
 }
 
+func TestUnknownPagesAreErrors(t *testing.T) {
+	srv, _ := start(t, nil)
+	for _, path := range []string{"/nope", "/demo/nope", "/demo/push", "/demo/"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, body := do(t, req)
+		var f fault.Body
+		if status != http.StatusNotFound || json.Unmarshal([]byte(body), &f) != nil || f.Code != fault.NotFound {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+}
+
 func TestTouchesTheDemoRealmOnly(t *testing.T) {
 	srv, seen := start(t, map[string]string{
 		subject.TicketIssue: `{"ticket":"t"}`,
@@ -124,6 +139,8 @@ func TestRefusesOtherSitesAndRubbish(t *testing.T) {
 		"no users":      {"/demo/push", `{"users":[]}`, nil, http.StatusBadRequest},
 		"too many":      {"/demo/push", `{"users":["a"` + strings.Repeat(`,"a"`, maxUsers) + `]}`, nil, http.StatusBadRequest},
 		"huge":          {"/demo/push", `{"text":"` + strings.Repeat("x", maxBody) + `"}`, nil, http.StatusBadRequest},
+		"unknown call":  {"/demo/nope", `{}`, nil, http.StatusNotFound},
+		"page by post":  {"/demo.js", `{}`, nil, http.StatusMethodNotAllowed},
 		"nobody there":  {"/demo/ticket", `{"user":"a"}`, nil, http.StatusServiceUnavailable},
 	} {
 		status, body := post(t, srv.URL+c.path, c.body, c.header...)

@@ -41,14 +41,17 @@ func (e *Error) JSON() []byte {
 }
 
 // WriteHTTP answers with the error's status and body.
-func (e *Error) WriteHTTP(w http.ResponseWriter) {
+func (e *Error) WriteHTTP(w http.ResponseWriter) { e.WriteHTTPStatus(w, e.Code.HTTPStatus()) }
+
+// WriteHTTPStatus is WriteHTTP with a status that says more than the code's own, such as 405.
+func (e *Error) WriteHTTPStatus(w http.ResponseWriter, status int) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
 	}
-	w.WriteHeader(e.Code.HTTPStatus())
+	w.WriteHeader(status)
 	_, _ = w.Write(e.JSON())
 }
 

@@ -106,7 +106,7 @@ func NewAdmin(cfg AdminConfig, metrics http.Handler, log *slog.Logger, services 
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
-	a.server = &http.Server{Handler: mux, ReadTimeout: adminReadTimeout, WriteTimeout: adminWriteTimeout,
+	a.server = &http.Server{Handler: fault.Mux(mux), ReadTimeout: adminReadTimeout, WriteTimeout: adminWriteTimeout,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	return a, nil
 }

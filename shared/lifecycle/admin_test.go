@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/switchyard-io/switchyard/shared/fault"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -63,6 +65,21 @@ func admin(t *testing.T, cfg AdminConfig, services ...Service) *Admin {
 		}
 	})
 	return a
+}
+
+func TestAdminRefusesWithErrorBodies(t *testing.T) {
+	adm := admin(t, AdminConfig{Token: testToken})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         fault.Code
+	}{{"GET", "/nope", 404, fault.NotFound}, {"GET", "/drain", 405, fault.InvalidRequest}, {"POST", "/livez", 405, fault.InvalidRequest}} {
+		code, body := call(adm, c.method, c.path, testToken)
+		var b fault.Body
+		if err := json.Unmarshal([]byte(body), &b); err != nil || code != c.status || b.Code != c.code {
+			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
+		}
+	}
 }
 
 func TestAdminHealth(t *testing.T) {

@@ -81,7 +81,7 @@ func (l *Listener) newServer() *http.Server {
 		mux.Handle("/", l.hooks.Fallback)
 	}
 	return &http.Server{
-		Handler:           mux,
+		Handler:           fault.Mux(mux),
 		ReadHeaderTimeout: l.cfg.HandshakeTimeout,
 		ReadTimeout:       max(l.cfg.HandshakeTimeout, httpWrite),
 		WriteTimeout:      httpWrite,

@@ -24,7 +24,13 @@ import (
 // knock sends an upgrade request and returns status, error code and chosen subprotocol.
 func (g *gate) knock(t *testing.T, path string, header map[string]string) (int, fault.Code, string) {
 	t.Helper()
-	req, _ := http.NewRequest(http.MethodGet, "http://"+g.Addr().String()+path, nil)
+	return g.knockBy(t, http.MethodGet, path, header)
+}
+
+// knockBy is knock with another method.
+func (g *gate) knockBy(t *testing.T, method, path string, header map[string]string) (int, fault.Code, string) {
+	t.Helper()
+	req, _ := http.NewRequest(method, "http://"+g.Addr().String()+path, nil)
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "websocket")
 	req.Header.Set("Sec-WebSocket-Version", "13")
@@ -79,8 +85,42 @@ func TestSubprotocols(t *testing.T) {
 			g.rec.wantClosed(t)
 		}
 	}
-	if status, code, _ := g.knock(t, "/v1/connect", map[string]string{"Sec-WebSocket-Protocol": "chat"}); status != 400 || code != fault.InvalidRequest {
-		t.Errorf("unknown subprotocol: %d %s", status, code)
+}
+
+// TestRefusedHandshakes: whatever is wrong with an upgrade, the answer is an error body.
+func TestRefusedHandshakes(t *testing.T) {
+	g := start(t, Config{})
+	for name, tc := range map[string]struct {
+		method, path string
+		header       map[string]string
+		status       int
+		code         fault.Code
+	}{
+		"unknown subprotocol":   {"GET", "/v1/connect", map[string]string{"Sec-WebSocket-Protocol": "chat"}, 400, fault.InvalidRequest},
+		"malformed subprotocol": {"GET", "/v1/connect", map[string]string{"Sec-WebSocket-Protocol": "a@b c"}, 400, fault.InvalidRequest},
+		"no upgrade":            {"GET", "/v1/connect", map[string]string{"Upgrade": ""}, 426, fault.InvalidRequest},
+		"other upgrade":         {"GET", "/elura/game", map[string]string{"Upgrade": "h2c"}, 426, fault.InvalidRequest},
+		"not for this hop":      {"GET", "/v1/connect", map[string]string{"Connection": "keep-alive"}, 426, fault.InvalidRequest},
+		"other version":         {"GET", "/v1/connect", map[string]string{"Sec-WebSocket-Version": "8"}, 426, fault.InvalidRequest},
+		"no version":            {"GET", "/v1/connect", map[string]string{"Sec-WebSocket-Version": ""}, 426, fault.InvalidRequest},
+		"short key":             {"GET", "/v1/connect", map[string]string{"Sec-WebSocket-Key": "x"}, 400, fault.InvalidRequest},
+		"other method":          {"POST", "/v1/connect", nil, 405, fault.InvalidRequest},
+		"other path":            {"GET", "/v1/nope", nil, 404, fault.NotFound},
+	} {
+		if status, code, _ := g.knockBy(t, tc.method, tc.path, tc.header); status != tc.status || code != tc.code {
+			t.Errorf("%s: %d %q, want %d %s", name, status, code, tc.status, tc.code)
+		}
+	}
+	for name, header := range map[string]map[string]string{
+		"one malformed beside ours": {"Sec-WebSocket-Protocol": "a@b, switchyard.v1.json"},
+		"a list of options":         {"Connection": "keep-alive, Upgrade"},
+	} {
+		if status, _, _ := g.knock(t, "/v1/connect", header); status != 101 {
+			t.Errorf("%s: %d", name, status)
+			continue
+		}
+		<-g.conns
+		g.rec.wantClosed(t)
 	}
 }
 

@@ -21,12 +21,16 @@ var (
 // upgrade turns a request in a WebSocket connection. Refusals before the upgrade are HTTP errors
 // with the usual body.
 func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
+	if !handshake(w, r) {
+		l.stats.refused.Add(1)
+		return
+	}
 	if !l.originAllowed(r) {
 		l.stats.refused.Add(1)
 		errOrigin.WriteHTTP(w)
 		return
 	}
-	codec, ok := offered(r)
+	codec, named, ok := offered(r)
 	if !ok {
 		l.stats.refused.Add(1)
 		errSubprotocol.WriteHTTP(w)
@@ -37,9 +41,9 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 		refusal.WriteHTTP(w)
 		return
 	}
-	up := ws.HTTPUpgrader{
-		Timeout:  l.cfg.HandshakeTimeout,
-		Protocol: func(name string) bool { return name == codec.Name() },
+	up := ws.HTTPUpgrader{Timeout: l.cfg.HandshakeTimeout}
+	if named {
+		up.Header = http.Header{headerSubprotocol: {codec.Name()}}
 	}
 	sock, rw, _, err := up.Upgrade(r, w)
 	tcp, isTCP := sock.(*net.TCPConn)
@@ -57,23 +61,74 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// offered picks the client's first subprotocol that we know; JSON when it offers none.
-func offered(r *http.Request) (frame.Codec, bool) {
+// The handshake of RFC 6455, as net/http spells its headers.
+const (
+	headerSubprotocol = "Sec-Websocket-Protocol"
+	headerVersion     = "Sec-Websocket-Version"
+	headerKey         = "Sec-Websocket-Key"
+	version           = "13"
+	keyBytes          = 24 // 16 random bytes in base64
+)
+
+// handshake checks that the request asks for a WebSocket connection, and refuses it if not. What
+// it lets pass the upgrader accepts.
+func handshake(w http.ResponseWriter, r *http.Request) bool {
+	refuse := func(status int, message string) bool {
+		fault.New(fault.InvalidRequest, message).WriteHTTPStatus(w, status)
+		return false
+	}
+	switch {
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		return refuse(http.StatusMethodNotAllowed, "method not allowed")
+	case !r.ProtoAtLeast(1, 1):
+		return refuse(http.StatusHTTPVersionNotSupported, "HTTP/1.1 is needed")
+	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || !hasToken(r.Header["Connection"], "upgrade"):
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Connection", "Upgrade")
+		return refuse(http.StatusUpgradeRequired, "a WebSocket upgrade is needed")
+	case r.Host == "":
+		return refuse(http.StatusBadRequest, "Host is needed")
+	case r.Header.Get(headerVersion) != version:
+		w.Header().Set(headerVersion, version)
+		return refuse(http.StatusUpgradeRequired, "Sec-WebSocket-Version must be 13")
+	case len(r.Header.Get(headerKey)) != keyBytes:
+		return refuse(http.StatusBadRequest, "Sec-WebSocket-Key is malformed")
+	}
+	r.Header.Set("Connection", "Upgrade") // the upgrader reads one line only, and more strictly
+	return true
+}
+
+// hasToken reports whether a comma list in the header's lines has the token, in any case.
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(name), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// offered picks the client's first subprotocol that we know, and tells whether it was named: JSON
+// when the client offers none. It is not ok when none of those offered is known.
+func offered(r *http.Request) (codec frame.Codec, named, ok bool) {
 	none := true
-	for _, line := range r.Header.Values("Sec-Websocket-Protocol") {
+	for _, line := range r.Header.Values(headerSubprotocol) {
 		for name := range strings.SplitSeq(line, ",") {
 			switch strings.TrimSpace(name) {
 			case frame.SubprotocolJSON:
-				return frame.JSON, true
+				return frame.JSON, true, true
 			case frame.SubprotocolELR2:
-				return frame.ELR2, true
+				return frame.ELR2, true, true
 			case "":
 			default:
 				none = false
 			}
 		}
 	}
-	return frame.JSON, none
+	return frame.JSON, false, none
 }
 
 // originAllowed lets in requests without an Origin (no browser, so no page that could ride on a
