@@ -33,6 +33,7 @@ var (
 	ErrTextOnly   = errors.New("binary message with a text subprotocol")
 	ErrBinaryOnly = errors.New("text message with a binary subprotocol")
 	ErrUTF8       = errors.New("text message is not UTF-8")
+	ErrLength     = errors.New("length that is not in its shortest form")
 	ErrCloseBody  = errors.New("close frame with one byte")
 )
 

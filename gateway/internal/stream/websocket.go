@@ -85,6 +85,9 @@ func (p *webSocket) step(b []byte) (int, *End) {
 		return 0, broken(err)
 	}
 	head := len(b) - p.src.Len()
+	if head != ws.HeaderSize(h) {
+		return 0, broken(ErrLength)
+	}
 	if h.OpCode.IsControl() {
 		return p.control(h, b, head)
 	}

@@ -94,6 +94,8 @@ func TestViolations(t *testing.T) {
 		"not UTF-8":                 {frame.JSON, masked(ws.OpText, true, "\xff"), 4500},
 		"not UTF-8, fragments":      {frame.JSON, append(masked(ws.OpText, false, "\xc3"), masked(ws.OpContinuation, true, "x")...), 4500},
 		"length with the top bit":   {frame.JSON, []byte{0x81, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, 4500},
+		"length in two bytes":       {frame.JSON, []byte{0x81, 0xfe, 0, 1, 1, 2, 3, 4, 'x' ^ 1}, 4500},
+		"length in eight bytes":     {frame.JSON, []byte{0x81, 0xff, 0, 0, 0, 0, 0, 0, 0, 126, 1, 2, 3, 4}, 4500},
 		"close with one byte":       {frame.JSON, masked(ws.OpClose, true, "x"), 4500},
 		"close with a bad code":     {frame.JSON, masked(ws.OpClose, true, "\x03\xed"), 4500},
 		"close with bad words":      {frame.JSON, masked(ws.OpClose, true, "\x03\xe8\xff"), 4500},
