@@ -136,6 +136,10 @@ func testBadFrames(t *testing.T, d *deployment) {
 			c.WriteFrame(ws.NewFrame(ws.OpPing, true, make([]byte, 126)))
 			return nil
 		},
+		"length in two bytes": func(c *lab.Client) error {
+			_, err := c.Conn().Write([]byte{0x81, 0xfe, 0, 1, 0, 0, 0, 0, 'x'})
+			return err
+		},
 		"unknown opcode": func(c *lab.Client) error { c.WriteFrame(ws.NewFrame(0x5, true, nil)); return nil },
 	}
 	for name, send := range cases {
@@ -366,6 +370,10 @@ func testBadRequests(t *testing.T, d *deployment) {
 		{"sy.v1.kick", `{"uid":"` + uid + `","session_id":"x"}`},
 		{"sy.v1.group.join", `{"group":"g"}`},
 		{"sy.v1.ticket.issue", `{"identity":{"account_id":"a"}}`},
+		{"sy.v1.ticket.issue", `{"identity":{"account_id":"1","user_id":"2","region_id":"1","realm_id":"7","generation":0}}`},
+		{"sy.v1.ticket.issue", `{"identity":{"account_id":"1","user_id":"2","region_id":"1","realm_id":"7"},"device":{"flag":""}}`},
+		{"sy.v1.ticket.issue", `{"identity":{"account_id":"\ud800","user_id":"2","region_id":"1","realm_id":"7"}}`},
+		{"sy.v1.push", `{"users":["` + uid + `"],"route":300,"payload_b64":"AB=="}`},
 	} {
 		if code := b.CallRaw(c.subject, []byte(c.body), nil); code != "INVALID_REQUEST" {
 			t.Errorf("%s %s: %q", c.subject, c.body, code)

@@ -61,8 +61,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	root.SetArgs(args)
-	code = Execute(t.Context(), root)
+	code = Execute(t.Context(), root, args)
 	return code, out.String(), errs.String()
 }
 
@@ -84,7 +83,7 @@ func TestCommands(t *testing.T) {
 	}{
 		"ticket": {
 			[]string{"ticket", "eu/main/alice"},
-			`{"identity":{"account_id":"alice","user_id":"alice","region_id":"eu","realm_id":"main","generation":0}}`,
+			`{"identity":{"account_id":"alice","user_id":"alice","region_id":"eu","realm_id":"main"}}`,
 			[]string{"a.b.c\n"},
 		},
 		"ticket in full": {
@@ -185,6 +184,14 @@ func TestFailures(t *testing.T) {
 			code, out, errs := run(t, c.args...)
 			if code != c.code || out != "" || !strings.Contains(errs, c.says) {
 				t.Fatalf("code %d, out %q, err %q", code, out, errs)
+			}
+			code, out, errs = run(t, append(c.args, "--json")...)
+			var body fault.Body
+			if err := json.Unmarshal([]byte(errs), &body); err != nil || code != c.code || out != "" {
+				t.Fatalf("--json: code %d, out %q, err %q", code, out, errs)
+			}
+			if usage := body.Code == fault.InvalidRequest; usage != (c.code == exitUsage) {
+				t.Errorf("--json: %s", errs)
 			}
 		})
 	}

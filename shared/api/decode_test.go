@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -84,6 +85,82 @@ func TestDecodeRefuses(t *testing.T) {
 	for _, body := range []string{"", " ", "{}", "\n{ }"} {
 		if err := api.Decode([]byte(body), &api.EmptyRequest{}); err != nil {
 			t.Fatalf("%q: %v", body, err)
+		}
+	}
+}
+
+// TestRefusalsNameTheField: as the sender wrote it, not as a Go type has it.
+func TestRefusalsNameTheField(t *testing.T) {
+	const who = `"identity":{"account_id":"a","user_id":"u","region_id":"eu","realm_id":"main"`
+	for _, c := range []struct {
+		body string
+		into any
+		says string
+	}{
+		{`{"route":"100","payload":1}`, &api.PushRequest{}, "route has the wrong type"},
+		{`{"users":"x","route":100}`, &api.PushRequest{}, "users has the wrong type"},
+		{`{"route":100,"payload_b64":"A"}`, &api.PushRequest{}, "payload_b64 must be a string of standard base64 with padding"},
+		{`{"route":100,"payload_b64":"AA\n=="}`, &api.UserPushRequest{}, "payload_b64 must be a string of standard base64 with padding"},
+		{`{"route":100,"payload_b64":"AB=="}`, &api.UserPushRequest{}, "payload_b64 must be a string of standard base64 with padding"},
+		{`{"route":100,"payload_b64":7}`, &api.UserPushRequest{}, "payload_b64 has the wrong type"},
+		{`{"route":100,"sessions":["x"]}`, &api.PushRequest{}, "sessions is malformed"},
+		{`{"session_id":"x"}`, &api.KickRequest{}, "session_id is malformed"},
+		{`{"users":["eu/main/\ud800"]}`, &api.PresenceRequest{}, "users has half a surrogate pair"},
+		{`{"uid":"eu/main/a","reason":"\udc00\ud800"}`, &api.KickRequest{}, "reason has half a surrogate pair"},
+		{`{` + who + `,"generation":0}}`, &api.TicketRequest{}, "identity.generation is malformed"},
+		{`{` + who + `,"generation":"1"}}`, &api.TicketRequest{}, "identity.generation has the wrong type"},
+		{`{` + who + `},"device":{"id":""}}`, &api.TicketRequest{}, "device.id is malformed"},
+		{`{` + who + `},"device":{"flag":""}}`, &api.TicketRequest{}, "device.flag is malformed"},
+		{`{` + who + `},"device":{"level":""}}`, &api.TicketRequest{}, "device.level is malformed"},
+		{`{` + who + `},"device":{"level":"king"}}`, &api.TicketRequest{}, "device.level is malformed"},
+		{`{` + who + `},"device":{"id":"\ud83d"}}`, &api.TicketRequest{}, "device has half a surrogate pair"},
+	} {
+		err := api.Decode([]byte(c.body), c.into)
+		if !errors.Is(err, fault.ErrInvalidRequest) || fault.From(err).Message != c.says {
+			t.Errorf("%s: %v, want %q", c.body, err, c.says)
+		}
+	}
+	for _, c := range []struct{ body, says string }{
+		{`{` + who + `},"device":{"flag":"A"}}`, "device.flag is malformed"},
+		{`{"identity":{"account_id":"a","user_id":"u","region_id":"e u","realm_id":"main"}}`, "identity.region_id is malformed"},
+	} {
+		var r api.TicketRequest
+		if err := api.Decode([]byte(c.body), &r); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Validate(); !errors.Is(err, fault.ErrInvalidRequest) || fault.From(err).Message != c.says {
+			t.Errorf("%s: %v, want %q", c.body, err, c.says)
+		}
+	}
+}
+
+// TestSurrogatePairs: whole pairs are characters like any other, and a payload is not looked into.
+func TestSurrogatePairs(t *testing.T) {
+	var r api.PushRequest
+	body := `{"users":["eu/main/\ud83d\ude00","eu/main/\\ud800"],"route":100,"payload":"\ud800"}`
+	if err := api.Decode([]byte(body), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Users[0] != "eu/main/\U0001f600" || r.Users[1] != `eu/main/\ud800` || string(r.Payload) != `"\ud800"` {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestTicketRequestTravels: what a Go caller leaves empty is not written, and reads back as it was.
+func TestTicketRequestTravels(t *testing.T) {
+	id := identity.Identity{AccountID: "a", UserID: "u", RegionID: "eu", RealmID: "main"}
+	for _, want := range []api.TicketRequest{
+		{Identity: id},
+		{Identity: id, Device: &identity.Device{Flag: "pc"}, Groups: []string{"g-*"}},
+		{Identity: id, Device: &identity.Device{ID: "d", Level: identity.LevelMaster}},
+	} {
+		body, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got api.TicketRequest
+		if err := api.Decode(body, &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", body, got, err)
 		}
 	}
 }

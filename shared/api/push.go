@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 
 	"github.com/switchyard-io/switchyard/shared/fault"
@@ -28,7 +30,7 @@ type Message struct {
 	Route uint32 `json:"route"`
 	// Exactly one of Payload (any JSON value) and PayloadB64 (bytes) is there.
 	Payload    json.RawMessage `json:"payload,omitzero"`
-	PayloadB64 []byte          `json:"payload_b64,omitzero"`
+	PayloadB64 Base64          `json:"payload_b64,omitzero"`
 	// Ack asks the clients for an acknowledgement, waited for AckTimeoutMS (0: 3 s).
 	Ack          bool  `json:"ack,omitempty"`
 	AckTimeoutMS int64 `json:"ack_timeout_ms,omitempty"`
@@ -38,6 +40,26 @@ type Message struct {
 	MessageID string `json:"message_id,omitempty"`
 	// TTLMS is how long the push may wait before it is written; 0 is no limit.
 	TTLMS int64 `json:"ttl_ms,omitempty"`
+}
+
+// Base64 is bytes that travel as standard base64 with padding.
+type Base64 []byte
+
+var errBase64 = fault.New(fault.InvalidRequest, "payload_b64 must be a string of standard base64 with padding")
+
+// UnmarshalText reads strictly: encoding/json alone would let line breaks and stray bits pass.
+func (b *Base64) UnmarshalText(text []byte) error {
+	if bytes.ContainsAny(text, "\r\n") {
+		return errBase64
+	}
+	enc := base64.StdEncoding.Strict()
+	out := make([]byte, enc.DecodedLen(len(text)))
+	n, err := enc.Decode(out, text)
+	if err != nil {
+		return errBase64
+	}
+	*b = out[:n]
+	return nil
 }
 
 // Validate checks the forms and bounds.

@@ -1,7 +1,5 @@
 package identity
 
-import "fmt"
-
 // Level says how a device treats the other devices of its class at login (PROTOCOL.md section 5).
 type Level uint8
 
@@ -29,7 +27,7 @@ func ParseLevel(s string) (Level, error) {
 	case "master":
 		return LevelMaster, nil
 	}
-	return LevelSlave, fmt.Errorf("%w: device level", ErrInvalid)
+	return LevelSlave, FieldError("level")
 }
 
 // MarshalText writes "master" or "slave".
@@ -56,10 +54,10 @@ func (d Device) Normalize() (Device, error) {
 		d.Flag = DefaultFlag
 	}
 	if !ValidFlag(d.Flag) {
-		return d, fmt.Errorf("%w: device flag", ErrInvalid)
+		return d, FieldError("flag")
 	}
 	if d.ID != "" && !ValidName(d.ID) {
-		return d, fmt.Errorf("%w: device id", ErrInvalid)
+		return d, FieldError("id")
 	}
 	return d, nil
 }

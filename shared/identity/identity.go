@@ -2,7 +2,6 @@ package identity
 
 import (
 	"errors"
-	"fmt"
 	"unicode"
 	"unicode/utf8"
 )
@@ -19,6 +18,14 @@ const (
 // ErrInvalid is wrapped by every validation error of this package.
 var ErrInvalid = errors.New("invalid identity")
 
+// FieldError is a validation error that names the field whose form is wrong. It wraps ErrInvalid.
+type FieldError string
+
+func (f FieldError) Error() string { return ErrInvalid.Error() + ": " + string(f) }
+
+// Unwrap returns ErrInvalid.
+func (f FieldError) Unwrap() error { return ErrInvalid }
+
 // Identity is the principal that a ticket proves.
 type Identity struct {
 	AccountID  string `json:"account_id"`
@@ -31,19 +38,19 @@ type Identity struct {
 // Validate reports the first field whose form is wrong.
 func (i Identity) Validate() error {
 	if !ValidName(i.AccountID) {
-		return fmt.Errorf("%w: account_id", ErrInvalid)
+		return FieldError("account_id")
 	}
 	if !ValidName(i.UserID) {
-		return fmt.Errorf("%w: user_id", ErrInvalid)
+		return FieldError("user_id")
 	}
 	if !ValidToken(i.RegionID) {
-		return fmt.Errorf("%w: region_id", ErrInvalid)
+		return FieldError("region_id")
 	}
 	if !ValidToken(i.RealmID) {
-		return fmt.Errorf("%w: realm_id", ErrInvalid)
+		return FieldError("realm_id")
 	}
 	if i.Generation < 1 {
-		return fmt.Errorf("%w: generation", ErrInvalid)
+		return FieldError("generation")
 	}
 	return nil
 }

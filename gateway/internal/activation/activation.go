@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard-io/switchyard/gateway/internal/presence"
 	"github.com/switchyard-io/switchyard/gateway/internal/session"
+	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/ticket"
@@ -124,7 +125,7 @@ func (a *Activation) prepare(ctx context.Context, at *session.Attempt) (*run, er
 	}
 	device, err := claims.ResolveDevice(at.Device)
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidRequest, "device is malformed", err)
+		return nil, api.Malformed("device.", err)
 	}
 	return newRun(a, at, claims, device), nil
 }

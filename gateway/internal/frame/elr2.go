@@ -18,6 +18,7 @@ const (
 var (
 	errNoRoute   = fault.New(fault.InvalidRequest, "route must be an integer from 1 to 4294967295")
 	errNoID      = fault.New(fault.InvalidRequest, "id must be an integer from 1 to 9007199254740991")
+	errNoELR2ID  = fault.New(fault.InvalidRequest, "id must be an integer from 1 to 18446744073709551615")
 	errPushID    = fault.New(fault.InvalidRequest, "a push has no id")
 	errSystemSeq = fault.New(fault.InvalidRequest, "seq must be 0 on routes below 100")
 )
@@ -64,22 +65,22 @@ func decodeELR2(msg []byte, strict bool) (Frame, error) {
 	if size > HeaderBytes {
 		f.Payload = msg[HeaderBytes:]
 	}
-	if e := f.check(strict); e != nil {
+	if e := f.check(strict, errNoELR2ID); e != nil {
 		return f, e
 	}
 	return f, nil
 }
 
-// check holds the rules that both forms share. An error frame may lack an id: it answers a
-// request that had none.
-func (f Frame) check(strict bool) *fault.Error {
+// check holds the rules that both forms share; noID is what a missing id is answered with. An
+// error frame may lack an id: it answers a request that had none.
+func (f Frame) check(strict bool, noID *fault.Error) *fault.Error {
 	switch {
 	case f.Route == 0 && strict:
 		return errNoRoute
 	case f.Kind == KindPush && f.ID != 0:
 		return errPushID
 	case f.Kind != KindPush && f.ID == 0 && strict:
-		return errNoID
+		return noID
 	case f.Kind == KindRequest && f.Route < FirstApplication && f.Seq != 0:
 		return errSystemSeq
 	}

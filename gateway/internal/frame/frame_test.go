@@ -154,7 +154,7 @@ func TestELR2Header(t *testing.T) {
 		frame Frame
 		want  error
 	}{
-		{Frame{Kind: KindRequest, Route: 200}, errNoID},
+		{Frame{Kind: KindRequest, Route: 200}, errNoELR2ID},
 		{Frame{Kind: KindRequest, ID: 1}, errNoRoute},
 		{Frame{Kind: KindRequest, Route: 2, ID: 1, Seq: 1}, errSystemSeq},
 		{Frame{Kind: KindPush, Route: 200, ID: 1}, errPushID},

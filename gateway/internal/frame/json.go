@@ -128,7 +128,7 @@ func (p *parser) finish() {
 	if p.seen&fieldAck != 0 && p.frame.Kind != KindPush {
 		p.fail(errAck)
 	}
-	if e := p.frame.check(p.strict); e != nil {
+	if e := p.frame.check(p.strict, errNoID); e != nil {
 		p.fail(e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
+	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
 )
@@ -114,7 +115,7 @@ func (s *Session) authenticate(f frame.Frame) error {
 	if req.Device != nil {
 		a.Device = identity.Device{ID: req.Device.ID, Flag: req.Device.Flag}
 		if _, err := a.Device.Normalize(); err != nil {
-			return fault.Wrap(fault.InvalidRequest, "device is malformed", err)
+			return api.Malformed("device.", err)
 		}
 	}
 	h := s.host
