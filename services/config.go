@@ -59,6 +59,16 @@ func FromEnvironment() (Settings, error) {
 	return s, s.Validate()
 }
 
+// Validate reports the first value of the all-in-one's own that cannot work, and an admin listener
+// off loopback without a token that somebody chose: the one that is made at the first start does
+// not count, for whoever opens a listener to a network should know what guards it.
+func (s Settings) Validate() error {
+	if err := s.Config.Validate(); err != nil {
+		return err
+	}
+	return lifecycle.AdminConfig{Listen: s.Gateway.AdminListen, Token: s.Process.AdminToken}.Validate()
+}
+
 // Validate reports the first value of the all-in-one's own that cannot work; services check theirs.
 func (c Config) Validate() error {
 	if c.DataDir == "" {

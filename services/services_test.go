@@ -123,6 +123,53 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// TestOpenAdminListenerNeedsAChosenToken: as it does in a process of one service.
+func TestOpenAdminListenerNeedsAChosenToken(t *testing.T) {
+	t.Setenv("GATEWAY_ADMIN_LISTEN", "0.0.0.0:7010")
+	if _, err := FromEnvironment(); !errors.Is(err, lifecycle.ErrAdminConfig) {
+		t.Errorf("without a token: %v", err)
+	}
+	t.Setenv("SWITCHYARD_ADMIN_TOKEN", strings.Repeat("x", lifecycle.MinTokenBytes))
+	if _, err := FromEnvironment(); err != nil {
+		t.Errorf("with a token: %v", err)
+	}
+	t.Setenv("GATEWAY_ADMIN_LISTEN", "127.0.0.1:7010")
+	t.Setenv("SWITCHYARD_ADMIN_TOKEN", "")
+	if _, err := FromEnvironment(); err != nil {
+		t.Errorf("on loopback: %v", err)
+	}
+}
+
+// TestHelpListsEachVariableOnce, and only those that the process reads.
+func TestHelpListsEachVariableOnce(t *testing.T) {
+	c := Command()
+	var out strings.Builder
+	c.SetOut(&out)
+	c.SetArgs([]string{"--help"})
+	if err := c.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(out.String()) {
+		if name, _, ok := strings.Cut(line, " "); ok {
+			count[name]++
+		}
+	}
+	for name, n := range count {
+		if n > 1 && strings.Contains(name, "_") {
+			t.Errorf("%s is there %d times", name, n)
+		}
+	}
+	for name, n := range map[string]int{
+		"SWITCHYARD_REPLICAS": 1, "SWITCHYARD_ADMIN_TOKEN": 1, "GATEWAY_ADMIN_LISTEN": 1, "TICKETING_LISTEN": 1,
+		"AUTHORITY_ADMIN_LISTEN": 0, "TICKETING_ADMIN_LISTEN": 0, "WORLDROUTER_ADMIN_LISTEN": 0,
+	} {
+		if count[name] != n {
+			t.Errorf("%s is there %d times, want %d", name, count[name], n)
+		}
+	}
+}
+
 func TestDemoOrigins(t *testing.T) {
 	for _, c := range []struct {
 		listen string

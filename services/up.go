@@ -21,12 +21,20 @@ import (
 // serviceName is the process in traces.
 const serviceName = "switchyard"
 
+// unused are the variables of the services' own processes: here all share the gateway's listener.
+var unused = []string{"AUTHORITY_ADMIN_LISTEN", "TICKETING_ADMIN_LISTEN", "WORLDROUTER_ADMIN_LISTEN"}
+
 // Command is `switchyard up`.
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in one process, on an embedded NATS server",
-		Args:  cobra.NoArgs,
+		Args: func(_ *cobra.Command, a []string) error {
+			if len(a) > 0 {
+				return fmt.Errorf("%w: up takes no arguments", operator.ErrUsage)
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := FromEnvironment()
 			if err != nil {
@@ -42,7 +50,7 @@ func Command() *cobra.Command {
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		out := c.OutOrStdout()
 		_, _ = fmt.Fprintf(out, "%s.\n\nIt is configured by environment variables only.\n\n", c.Short) // shows below
-		if err := lifecycle.Usage(out, new(Settings).specs()...); err != nil {
+		if err := lifecycle.Usage(out, unused, new(Settings).specs()...); err != nil {
 			c.PrintErrln(err)
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kelseyhightower/envconfig"
@@ -57,15 +59,17 @@ func Root() *cobra.Command {
 	return root
 }
 
-// Execute runs the command line of root and returns the process's exit code.
-func Execute(ctx context.Context, root *cobra.Command) int {
+// Execute runs root with the arguments of a command line, without the program's name, and returns
+// the process's exit code.
+func Execute(ctx context.Context, root *cobra.Command, arguments []string) int {
+	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
 	stderr := root.ErrOrStderr()
-	if asJSON, ferr := root.PersistentFlags().GetBool("json"); ferr == nil && asJSON {
-		_, _ = fmt.Fprintf(stderr, "%s\n", fault.From(err).JSON()) // nowhere left to report to
+	if wantsJSON(root, arguments) {
+		_, _ = fmt.Fprintf(stderr, "%s\n", faultOf(err).JSON()) // nowhere left to report to
 	} else {
 		_, _ = fmt.Fprintf(stderr, "switchyard: %v\n", err)
 	}
@@ -73,6 +77,26 @@ func Execute(ctx context.Context, root *cobra.Command) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// wantsJSON also looks at arguments that cobra has not read, for it stops at the first that is wrong.
+func wantsJSON(root *cobra.Command, arguments []string) bool {
+	if on, err := root.PersistentFlags().GetBool("json"); err == nil && on {
+		return true
+	}
+	if end := slices.Index(arguments, "--"); end >= 0 {
+		arguments = arguments[:end]
+	}
+	return slices.Contains(arguments, "--json")
+}
+
+// faultOf is the error in the protocol's form. What was wrong with the command line is the
+// caller's own, and is told in full.
+func faultOf(err error) *fault.Error {
+	if errors.Is(err, ErrUsage) {
+		return fault.Wrap(fault.InvalidRequest, strings.TrimPrefix(err.Error(), ErrUsage.Error()+": "), err)
+	}
+	return fault.From(err)
 }
 
 // args turns cobra's complaints about arguments into usage errors.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 
@@ -150,7 +151,7 @@ func (c command) arguments(specs []any) int {
 	switch c.args[0] {
 	case "-h", "-help", "--help", "help":
 		_, _ = fmt.Fprintf(c.stdout, "%s %s: configured by environment variables only.\n\n", c.name, Version)
-		if err := Usage(c.stdout, specs...); err != nil {
+		if err := Usage(c.stdout, nil, specs...); err != nil {
 			return c.refuse(err)
 		}
 		return exitOK
@@ -164,15 +165,31 @@ func (c command) arguments(specs []any) int {
 // usageRow is one variable a line, for a tabwriter.
 const usageRow = "{{range .}}{{usage_key .}}\t{{usage_type .}}\t{{usage_default .}}\t{{usage_description .}}\n{{end}}"
 
-// Usage prints every variable of the envconfig structs that specs point to, with its default.
-func Usage(w io.Writer, specs ...any) error {
+// Usage prints every variable of the envconfig structs that specs point to, with its default: one
+// that several have once, those of unused not at all.
+func Usage(w io.Writer, unused []string, specs ...any) error {
+	done := map[string]bool{}
+	for _, name := range unused {
+		done[name] = true
+	}
 	tabs := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if _, err := fmt.Fprintln(tabs, "VARIABLE\tTYPE\tDEFAULT\tMEANING"); err != nil {
 		return err
 	}
 	for _, spec := range specs {
-		if err := envconfig.Usagef("", spec, tabs, usageRow); err != nil {
+		var rows strings.Builder
+		if err := envconfig.Usagef("", spec, &rows, usageRow); err != nil {
 			return err
+		}
+		for row := range strings.Lines(rows.String()) {
+			name, _, _ := strings.Cut(row, "\t")
+			if done[name] {
+				continue
+			}
+			done[name] = true
+			if _, err := io.WriteString(tabs, row); err != nil {
+				return err
+			}
 		}
 	}
 	if _, err := fmt.Fprintln(tabs, "OTEL_*\t\t\tthe OpenTelemetry standard variables; no exporter unless set"); err != nil {

@@ -17,5 +17,5 @@ func main() {
 	context.AfterFunc(ctx, stop) // the second signal kills
 	root := operator.Root()
 	root.AddCommand(services.Command(), bench.Command())
-	os.Exit(operator.Execute(ctx, root))
+	os.Exit(operator.Execute(ctx, root, os.Args[1:]))
 }
