@@ -79,6 +79,8 @@ func (s *Session) handle(f frame.Frame) error {
 		return fault.New(fault.InvalidRequest, "seq must be 0 on this route")
 	case f.Route == frame.RouteAuthenticate && st == connected:
 		return s.authenticate(f)
+	case f.Route == frame.RouteAuthenticate && st == authenticating:
+		return fault.New(fault.InvalidRequest, "authentication is under way")
 	case f.Route == frame.RouteAuthenticate:
 		return fault.New(fault.InvalidRequest, "already authenticated")
 	case st != active:

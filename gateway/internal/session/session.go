@@ -137,10 +137,21 @@ func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte)
 	s.host.ended(s, was, code, reason)
 }
 
-// givenUp answers an attempt that the close of its session cuts short: its ticket stays usable.
+// givenUp answers an attempt that the close of its session cuts short: its ticket stays usable. A
+// session that somebody else has ended must not be told to try again, or it would throw out the
+// one that has replaced it.
 func givenUp(code fault.CloseCode) *fault.Error {
-	if code == fault.CloseAuthenticationTimeout {
+	switch code {
+	case fault.CloseAuthenticationTimeout:
 		return fault.ErrTimeout
+	case fault.CloseReplaced:
+		return fault.New(fault.DuplicateSession, code.String())
+	case fault.CloseForcedLogout:
+		return fault.New(fault.Forbidden, code.String())
+	case fault.CloseBanned:
+		return fault.ErrBanned
+	case fault.CloseRevoked:
+		return fault.ErrSessionRevoked
 	}
 	return fault.New(fault.Unavailable, code.String())
 }

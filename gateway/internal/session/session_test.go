@@ -132,6 +132,54 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestEndedWhileAuthenticating: what the close of a session under way says to a client that may
+// come back. One that was replaced or kicked must not, or it would throw out the winner.
+func TestEndedWhileAuthenticating(t *testing.T) {
+	for _, tc := range []struct {
+		end  owner.Ending
+		want fault.Code
+	}{
+		{owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin}, fault.DuplicateSession},
+		{owner.Ending{Code: fault.CloseForcedLogout, Action: owner.Kick}, fault.Forbidden},
+		{owner.Ending{Code: fault.CloseBanned, Action: owner.Kick}, fault.Banned},
+		{owner.Ending{Code: fault.CloseDraining, Action: session.ServerDraining}, fault.Unavailable},
+	} {
+		bubble(t, nil, func(t *testing.T, h *harness) {
+			h.activate = func(ctx context.Context, _ *session.Attempt) error { <-ctx.Done(); return ctx.Err() }
+			c := &fakeConn{}
+			s := h.open(c)
+			s.Message([]byte(login))
+			synctest.Wait()
+			s.Message([]byte(login)) // a second one meanwhile is not taken for one that came too late
+			if f := c.only(t); !strings.Contains(string(f.Payload), "authentication is under way") {
+				t.Errorf("pipelined: %s", f.Payload)
+			}
+			s.End(tc.end)
+			var b fault.Body
+			fs := c.frames(t)
+			if len(fs) != 2 || fs[0].ID != 1 || json.Unmarshal(fs[0].Payload, &b) != nil {
+				t.Fatalf("%+v", fs)
+			}
+			if b.Code != tc.want || b.Retryable != (tc.want == fault.Unavailable) || c.closeCode() != tc.end.Code {
+				t.Errorf("%d: %+v, closed %d", tc.end.Code, b, c.closeCode())
+			}
+		})
+	}
+}
+
+func TestMalformedDeviceIsNamed(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, h *harness) {
+		c := &fakeConn{}
+		s := h.open(c)
+		for device, want := range map[string]string{`{"flag":"UPPER"}`: "device.flag is malformed", `{"id":"a\u0007"}`: "device.id is malformed"} {
+			s.Message([]byte(`{"id":1,"route":1,"payload":{"ticket":"t","device":` + device + `}}`))
+			if f := c.only(t); !strings.Contains(string(f.Payload), want) {
+				t.Errorf("%s: %s", device, f.Payload)
+			}
+		}
+	})
+}
+
 func TestSecondTrySucceeds(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, h *harness) {
 		h.activate = func(context.Context, *session.Attempt) error { return fault.ErrRealmFull }
