@@ -65,7 +65,7 @@ func TestAnAttemptIsAnsweredWhateverEndsIt(t *testing.T) {
 		code fault.CloseCode
 	}{
 		{func(s *session.Session) { s.End(owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin}) },
-			`UNAVAILABLE duplicate_login`, fault.CloseReplaced},
+			`DUPLICATE_SESSION duplicate_login`, fault.CloseReplaced},
 		{func(*session.Session) { advance(10 * time.Second) }, `TIMEOUT`, fault.CloseAuthenticationTimeout},
 	} {
 		bubble(t, func(c *session.Config) { c.RequestTimeout = time.Minute }, func(t *testing.T, h *harness) {
