@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard-io/switchyard/shared/identity"
 	"github.com/switchyard-io/switchyard/shared/subject"
 	"github.com/switchyard-io/switchyard/shared/wire/wirepb"
 )
@@ -60,13 +61,16 @@ func (o *Owner) onGroupPush(msg *nats.Msg, members []Session) []Session {
 
 // fanOut pushes to each member and returns the results that are known at once.
 func (o *Owner) fanOut(p *groupPush, m *Message, members []Session, now time.Time) []*wirepb.SessionResult {
-	var results []*wirepb.SessionResult
+	// Memory for all at once: three pieces, not three for each member.
+	results := make([]*wirepb.SessionResult, 0, len(members))
+	room, ids := make([]wirepb.SessionResult, len(members)), make([]identity.SessionID, len(members))
 	for i, s := range members {
-		id := s.ID()
-		if m.excludes(id) {
+		ids[i] = s.ID()
+		if m.excludes(ids[i]) {
 			continue
 		}
-		r := &wirepb.SessionResult{Uid: string(s.UID()), SessionId: id[:], GatewayId: o.cfg.Gateway}
+		r := &room[i]
+		r.Uid, r.SessionId, r.GatewayId = string(s.UID()), ids[i][:], o.cfg.Gateway
 		if p.set != nil {
 			p.targets[i] = r // before its acknowledgement can come
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
@@ -307,4 +308,41 @@ func TestGroupsModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// unheard is the subscription of a group without NATS.
+type unheard struct{ subscription }
+
+// BenchmarkGroupFanOut is one push to a group with all its members here: decode, push to each, and
+// encode what became of it.
+func BenchmarkGroupFanOut(b *testing.B) {
+	for _, members := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("%d_sessions", members), func(b *testing.B) {
+			o, err := New(Config{Gateway: "g", Boot: "b"}, nil, nobody{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			o.groups = newGroups(o.cfg, func(string) (subscription, error) { return unheard{}, nil }, &o.counts)
+			for i := range members {
+				s := &sink{fakeSession{id: identity.NewSessionID(uint8(i)), uid: identity.UID(fmt.Sprintf("eu/main/player-%08d", i))}}
+				if _, err := o.groups.Join(s, "all"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			data, err := (&wirepb.GroupPush{Group: "all", Id: 1, Push: &wirepb.Push{Route: 100, Payload: []byte(`{"text":"hello"}`)}}).MarshalVT()
+			if err != nil {
+				b.Fatal(err)
+			}
+			msg := &nats.Msg{Subject: subject.Group("all"), Reply: "inbox", Data: data}
+			var scratch []Session
+			b.ReportAllocs()
+			for b.Loop() {
+				scratch = o.onGroupPush(msg, scratch[:0])
+			}
+			if len(scratch) != members {
+				b.Fatal(len(scratch))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(members), "ns/session")
+		})
+	}
 }
