@@ -48,7 +48,7 @@ type Owners interface {
 // Config has the bounds. All must be above 0.
 type Config struct {
 	EvictTimeout   time.Duration // how long old owners may take to confirm; then they are fenced
-	ReleaseTimeout time.Duration // how long a release may take before the client is told that the ticket is spent
+	ReleaseTimeout time.Duration // how long a release may take, and less within an attempt's time, before the client is told that the ticket is spent
 	MaxConcurrent  int           // activations at work at once; more wait
 	MaxCommits     int           // registers and commits of one activation
 }
@@ -107,11 +107,26 @@ func (a *Activation) admit(ctx context.Context, at *session.Attempt) error {
 		return fault.From(ctx.Err())
 	}
 	defer func() { <-a.slots }()
-	err = r.steps(ctx)
+	work, cancel := a.reserve(ctx)
+	defer cancel()
+	err = r.steps(work)
 	if err == nil {
 		return nil
 	}
 	return r.undo(ctx, err)
+}
+
+// undoShare is the part of an attempt's time that is kept for taking it back: one in undoShare.
+const undoShare = 5
+
+// reserve ends the work before the attempt's own end, so that the client is answered in time
+// whatever has to be undone.
+func (a *Activation) reserve(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(a.cfg.ReleaseTimeout, time.Until(end)/undoShare)))
 }
 
 // prepare is what is decided without any call: the ticket, the identity, the device.
@@ -131,7 +146,8 @@ func (a *Activation) prepare(ctx context.Context, at *session.Attempt) (*run, er
 }
 
 // Renew changes a reconnect ticket of the session's own identity and lineage for a new one; see
-// session.Activator. A refused renew consumes nothing.
+// session.Activator. A refused renew consumes nothing. After any other error the same ticket may be
+// tried again on the same session: it is the same renew.
 func (a *Activation) Renew(ctx context.Context, s *session.Session, token string) (session.Reconnect, error) {
 	g := s.Grant()
 	if g == nil {
@@ -146,17 +162,15 @@ func (a *Activation) Renew(ctx context.Context, s *session.Session, token string
 	}
 	// The redeemer is made up for this renew, it is not the session: the ledger answers a repeat of
 	// one redeemer alike, and the ticket with which this very session logged in, or which it has
-	// renewed before, is spent (I5).
-	redeemer := identity.NewSessionID(s.ID().HashSlot())
+	// renewed before, is spent (I5). Where it is not known what became of a renew, the session keeps
+	// its redeemer, so that trying again is the same renew and not a second one.
+	redeemer, again := s.TakeRenewal(c.ID)
+	if !again {
+		redeemer = identity.NewSessionID(s.ID().HashSlot())
+	}
 	next, err := a.deps.Ledger.Redeem(ctx, token, redeemer, s.Device())
-	if err == nil || errors.Is(err, ErrUsed) || errors.Is(err, ErrUntouched) {
-		return next, err
+	if err != nil && !errors.Is(err, fault.ErrUnauthenticated) {
+		s.KeepRenewal(c.ID, redeemer)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ReleaseTimeout)
-	defer cancel()
-	if rerr := a.deps.Ledger.Release(ctx, c.ID, redeemer); rerr != nil {
-		a.stats.spent.Add(1)
-		return session.Reconnect{}, fault.Wrap(fault.Unauthenticated, fault.ErrUnauthenticated.Message, errors.Join(err, rerr))
-	}
-	return session.Reconnect{}, err
+	return next, err
 }

@@ -92,6 +92,35 @@ func TestEachFailureIsUndone(t *testing.T) {
 	}
 }
 
+// TestTheAnswerComesInTime: whatever hangs, and whatever has to be undone, the client is answered
+// within its request's time.
+func TestTheAnswerComesInTime(t *testing.T) {
+	hang := func(ctx context.Context) error {
+		<-ctx.Done()
+		return fault.Wrap(fault.Unavailable, "temporarily unavailable", ctx.Err())
+	}
+	for name, c := range map[string]struct {
+		release func(context.Context) error
+		code    fault.Code
+	}{
+		"released":     {nil, fault.Unavailable},
+		"not released": {hang, fault.Unauthenticated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.redeemed, w.release = hang, c.release
+				w.login()
+				<-time.After(5 * time.Second)
+				synctest.Wait()
+				w.expect(t, "register redeem abort release:j1 refused")
+				if code := w.errorCode(t); code != c.code {
+					t.Errorf("told %s, want %s", code, c.code)
+				}
+			})
+		})
+	}
+}
+
 func TestAnotherTryAfterARefusal(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.commit = func() ([]presence.Conflict, error) { return nil, fault.ErrUnavailable }
@@ -302,12 +331,46 @@ func TestRenew(t *testing.T) {
 		if _, err := w.act.Renew(t.Context(), w.session, "x"); !errors.Is(err, fault.ErrUnavailable) {
 			t.Error(err)
 		}
-		w.expect(t, "redeem release:j2") // a renew that failed consumes nothing
+		w.expect(t, "redeem") // not taken back: the next try is the same renew
 		w.redeem = func() error { return activation.ErrUsed }
 		if _, err := w.act.Renew(t.Context(), w.session, "x"); !errors.Is(err, activation.ErrUsed) {
 			t.Error(err)
 		}
 		w.expect(t, "redeem")
+	})
+}
+
+// TestARenewIsTriedAgainAsTheSame: while it is not known what became of a renew, a repeat with the
+// same ticket has the same redeemer; afterwards, and with another ticket, it has not (I5).
+func TestARenewIsTriedAgainAsTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.login()
+		id := "j2"
+		w.verify = func() (ticket.Claims, error) {
+			return ticket.Claims{ID: id, Purpose: ticket.Reconnect, Identity: alice, Lineage: w.session.ID()}, nil
+		}
+		w.redeemers = nil
+		renew := func(outcome error) {
+			t.Helper()
+			w.redeem = func() error { return outcome }
+			if _, err := w.act.Renew(t.Context(), w.session, "x"); !errors.Is(err, outcome) {
+				t.Fatalf("%v, want %v", err, outcome)
+			}
+		}
+		renew(fault.ErrUnavailable)
+		renew(activation.ErrUntouched) // the first may still have been heard
+		renew(nil)
+		renew(activation.ErrUsed)
+		renew(fault.ErrUnavailable)
+		id = "j3"
+		renew(nil)
+		r := w.redeemers
+		if r[0] != r[1] || r[1] != r[2] {
+			t.Errorf("a repeat has another redeemer: %v", r)
+		}
+		if r[3] == r[2] || r[4] == r[3] || r[5] == r[4] {
+			t.Errorf("what is no repeat has the same redeemer: %v", r)
+		}
 	})
 }
 

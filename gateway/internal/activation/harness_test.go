@@ -43,6 +43,7 @@ type world struct {
 	verify    func() (ticket.Claims, error)
 	register  func() ([]presence.Conflict, error)
 	redeem    func() error
+	redeemed  func(context.Context) error // as redeem, and may wait
 	release   func(context.Context) error
 	evict     func(context.Context) presence.Outcome
 	commit    func() ([]presence.Conflict, error)
@@ -158,11 +159,14 @@ func (w *world) Activated(context.Context, presence.Registration) error {
 	return nil
 }
 
-func (w *world) Redeem(_ context.Context, _ string, id identity.SessionID, _ identity.Device) (session.Reconnect, error) {
+func (w *world) Redeem(ctx context.Context, _ string, id identity.SessionID, _ identity.Device) (session.Reconnect, error) {
 	w.note("redeem")
 	w.mu.Lock()
 	w.redeemers = append(w.redeemers, id)
 	w.mu.Unlock()
+	if w.redeemed != nil {
+		return session.Reconnect{}, w.redeemed(ctx)
+	}
 	if w.redeem != nil {
 		return session.Reconnect{}, w.redeem()
 	}

@@ -159,7 +159,11 @@ func (r *run) evict(ctx context.Context, conflicts []presence.Conflict) {
 	if len(conflicts) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.EvictTimeout)
+	wait := r.cfg.EvictTimeout
+	if end, ok := ctx.Deadline(); ok { // a silent owner must not use up the time of the commit
+		wait = min(wait, time.Until(end)*3/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for _, o := range r.deps.Owners.Evict(ctx, conflicts) {
 		if o.Confirmed() {
@@ -199,7 +203,11 @@ func (r *run) undo(ctx context.Context, cause error) error {
 		r.deps.Presence.Abort(r.registration)
 	}
 	if r.redeeming {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.ReleaseTimeout)
+		wait := r.cfg.ReleaseTimeout
+		if end, ok := ctx.Deadline(); ok && !errors.Is(ctx.Err(), context.Canceled) { // else nobody waits for the answer
+			wait = min(wait, time.Until(end))
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
 		if err := r.deps.Ledger.Release(ctx, r.claims.ID, r.entry.ID); err != nil {
 			r.stats.spent.Add(1)

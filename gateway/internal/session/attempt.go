@@ -34,6 +34,32 @@ type Reconnect struct {
 	ExpiresInSeconds int64  `json:"expires_in_seconds"`
 }
 
+// renewal is a renew of which it is not known whether it used the ticket up.
+type renewal struct {
+	ticketID string
+	redeemer identity.SessionID
+}
+
+// KeepRenewal remembers under which redeemer a ticket may have been used up: one a session, the
+// latest (I12).
+func (s *Session) KeepRenewal(ticketID string, redeemer identity.SessionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewal = &renewal{ticketID, redeemer}
+}
+
+// TakeRenewal returns what KeepRenewal remembers of the ticket, once: of two renews at the same
+// time only one is the repeat.
+func (s *Session) TakeRenewal(ticketID string) (redeemer identity.SessionID, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.renewal == nil || s.renewal.ticketID != ticketID {
+		return identity.SessionID{}, false
+	}
+	redeemer, s.renewal = s.renewal.redeemer, nil
+	return redeemer, true
+}
+
 // Bind ties the entry to the session, before it is in the registry, so that a close takes it
 // out. It fails when the session has ended.
 func (a *Attempt) Bind(e *Entry) error {

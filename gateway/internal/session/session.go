@@ -50,6 +50,7 @@ type Session struct {
 	timer       *time.Timer
 	attempt     *Attempt  // under way
 	grant       *Grant    // once active
+	renewal     *renewal  // the latest whose outcome is not known
 	delivery    *delivery // once needed
 }
 
