@@ -134,8 +134,8 @@ func User(uid identity.UID, op UserOp) (string, bool) {
 // ParseUser takes apart what User makes.
 func ParseUser(s string) (identity.UID, UserOp, bool) {
 	rest, ok := strings.CutPrefix(s, Prefix+"user.")
-	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 4 {
+	var parts [4]string
+	if !ok || !tokens(rest, parts[:]) {
 		return "", "", false
 	}
 	return userParts(parts[0], parts[1], parts[2], parts[3])
@@ -161,8 +161,8 @@ func SlotUser(uid identity.UID, op UserOp) (string, bool) {
 // ParseSlotUser takes apart what SlotUser makes. A user under another slot than their own is refused.
 func ParseSlotUser(s string) (slot.Hash, identity.UID, UserOp, bool) {
 	rest, ok := strings.CutPrefix(s, Prefix+"slot.")
-	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 6 || parts[1] != "user" {
+	var parts [6]string
+	if !ok || !tokens(rest, parts[:]) || parts[1] != "user" {
 		return 0, "", "", false
 	}
 	h, ok := parseHash(parts[0])
@@ -171,6 +171,19 @@ func ParseSlotUser(s string) (slot.Hash, identity.UID, UserOp, bool) {
 	}
 	uid, op, ok := userParts(parts[3], parts[4], parts[5], parts[2])
 	return h, uid, op, ok && slot.OfUID(uid) == h
+}
+
+// tokens splits s into exactly as many tokens as into has room for: each push passes here, and a
+// slice made for it would be garbage.
+func tokens(s string, into []string) bool {
+	for i := range into {
+		token, rest, more := strings.Cut(s, ".")
+		if more == (i == len(into)-1) {
+			return false
+		}
+		into[i], s = token, rest
+	}
+	return true
 }
 
 func userParts(region, realm, user, op string) (identity.UID, UserOp, bool) {

@@ -218,3 +218,13 @@ func FuzzUser(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParseSlotUser(b *testing.B) {
+	s, _ := subject.SlotUser("eu/main/alice", subject.UserPush)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, _, ok := subject.ParseSlotUser(s); !ok {
+			b.Fatal(s)
+		}
+	}
+}

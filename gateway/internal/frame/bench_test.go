@@ -48,3 +48,14 @@ func BenchmarkPreparedHead(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkPrepare(b *testing.B) {
+	for _, c := range []Codec{JSON, ELR2} {
+		b.Run(c.Name(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Prepare(c, 200, benchPayload, false, true)
+			}
+		})
+	}
+}

@@ -20,18 +20,23 @@ type Prepared struct {
 func Prepare(c Codec, route uint32, payload []byte, base64, ack bool) *Prepared {
 	p := &Prepared{codec: c}
 	if c == ELR2 {
-		p.head = appendHeader(make([]byte, 0, HeaderBytes), Frame{Kind: KindPush, Route: route}, len(payload))
-		p.tail = append([]byte(nil), payload...)
+		p.cut(append(appendHeader(make([]byte, 0, HeaderBytes+len(payload)), Frame{Kind: KindPush, Route: route}, len(payload)), payload...), HeaderBytes)
 		return p
 	}
 	base64 = base64 || !utf8.Valid(payload)
-	p.head = append(appendHead(make([]byte, 0, 48), KindPush, route), `,"seq":`...)
 	size := len(payload)
 	if base64 {
 		size += size/3 + 4
 	}
-	p.tail = appendTail(make([]byte, 0, size+40), payload, base64, ack)
+	const around = 96 // bytes besides the payload
+	head := append(appendHead(make([]byte, 0, size+around), KindPush, route), `,"seq":`...)
+	p.cut(appendTail(head, payload, base64, ack), len(head))
 	return p
+}
+
+// cut takes both parts from one piece of memory.
+func (p *Prepared) cut(message []byte, at int) {
+	p.head, p.tail = message[:at:at], message[at:]
 }
 
 // Codec is the written form.
