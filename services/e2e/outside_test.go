@@ -43,6 +43,7 @@ var cases = []struct {
 	{"TestI5_TicketOnce", testTicketOnce},
 	{"TestI13_LateCloseOfTheOldSession", testLateClose},
 	{"ForgedTickets", testForgedTickets},
+	{"ClosedEvents", testClosedEvents},
 	{"BadFrames", testBadFrames},
 	{"BadELR2Frames", testBadELR2},
 	{"WrongButWellFormed", testViolations},

@@ -126,7 +126,15 @@ func testMasterConflict(t *testing.T, d *deployment) {
 	two := login(t, b, d.gateways[1], lab.ELR2, id, dev("two"))
 	web := login(t, b, d.gateways[1], lab.JSON, id, &lab.TicketDevice{ID: "one", Flag: "web"})
 	master := login(t, b, d.gateways[1], lab.JSON, id, &lab.TicketDevice{ID: "three", Flag: "app", Level: "master"})
+	if c := waitControl(t, one); c.Action != "duplicate_login" || c.Reconnect {
+		t.Errorf("JSON control %+v", c)
+	}
 	wantClosed(t, one, 4502)
+	// Over ELR2 the same is the protobuf message {1: enum action, 2: string reason}; 3 is duplicate_login.
+	m := two.Wait("session control", func(m lab.Message) bool { return m.Kind == "push" && m.Route == 4 })
+	if len(m.Payload) < 2 || m.Payload[0] != 0x08 || m.Payload[1] != 3 || m.Seq != 0 {
+		t.Errorf("ELR2 control % x with seq %d", m.Payload, m.Seq)
+	}
 	wantClosed(t, two, 4502)
 	web.Alive()
 	slave := login(t, b, d.gateways[0], lab.JSON, id, dev("four"))
