@@ -16,13 +16,20 @@ type edge session.Session
 func (e *edge) Message(_ *transport.Conn, msg []byte) { (*session.Session)(e).Message(msg) }
 func (e *edge) Active(*transport.Conn)                { (*session.Session)(e).Active() }
 
-// Closed passes on the code of a close of this side; the client's own reasons count as none.
+// Closed passes on who ended the connection, and with which code. The client's own words are not
+// passed on: they are anybody's.
 func (e *edge) Closed(_ *transport.Conn, cause transport.Cause) {
-	var code fault.CloseCode
-	if cause.Origin == transport.OriginLocal {
-		code = cause.Code
+	s := (*session.Session)(e)
+	switch {
+	case cause.Origin == transport.OriginLocal:
+		s.Closed(cause.Code)
+	case cause.Origin == transport.OriginBroken:
+		s.Left(session.StatusBroken, "transport broken")
+	case cause.PeerCode == 0:
+		s.Left(session.StatusNone, "client closed")
+	default:
+		s.Left(fault.CloseCode(cause.PeerCode), "client closed")
 	}
-	(*session.Session)(e).Closed(code)
 }
 
 // refuse turns new connections away while there is nothing for them here.

@@ -180,6 +180,10 @@ func TestSessionEvents(t *testing.T) {
 	d := s.mustLogin(g, "alice", "")
 	_ = d.Close()
 	for i, what := range []string{api.WhatAuthenticated, api.WhatClosed} {
+		code, reason := fault.CloseCode(0), ""
+		if what == api.WhatClosed {
+			code, reason = 1000, "client closed"
+		}
 		natstest.Eventually(t, within, "the event is stored", func() bool {
 			m, err := s.events.GetMsg(t.Context(), uint64(i+1))
 			if err != nil {
@@ -187,7 +191,7 @@ func TestSessionEvents(t *testing.T) {
 			}
 			var e api.SessionEvent
 			if err := json.Unmarshal(m.Data, &e); err != nil || m.Subject != subject.Event(api.KindSession, what, "eu", "main") ||
-				e.UID != alice || e.SessionID.String() != d.session.SessionID || e.N != uint64(i+1) || e.GatewayID != g.Node().ID || e.Code != 0 {
+				e.UID != alice || e.SessionID.String() != d.session.SessionID || e.N != uint64(i+1) || e.GatewayID != g.Node().ID || e.Code != code || e.Reason != reason {
 				t.Fatalf("%s %s %v", m.Subject, m.Data, err)
 			}
 			return true

@@ -57,7 +57,7 @@ type Routes interface {
 // Observer is told of sessions that were announced, and of their end. It must not block.
 type Observer interface {
 	Authenticated(s *Session)
-	// Closed has the code and the words of this side; 0 and "" when the client ended it.
+	// Closed has the close code and why, from whichever side.
 	Closed(s *Session, code fault.CloseCode, reason string)
 }
 

@@ -107,16 +107,33 @@ func (s *Session) End(e owner.Ending) {
 	s.finishFor(e.Code, e.Reason, last...)
 }
 
-// Closed is the transport's last word: the connection is over, with the code that either side
-// gave, or 0.
+// Closed is the transport's last word on a connection that it ended itself, with that code.
 func (s *Session) Closed(code fault.CloseCode) { s.finish(code) }
+
+// Left is the transport's last word on a connection that the client ended or that broke: the
+// client's close code, or one of StatusNone and StatusBroken, and words for observers.
+func (s *Session) Left(code fault.CloseCode, reason string) { s.over(0, code, reason) }
+
+// What RFC 6455 has for ends without a code.
+const (
+	StatusNone   fault.CloseCode = 1005 // a close frame without one
+	StatusBroken fault.CloseCode = 1006 // no close frame
+)
 
 // finish ends the session for the reason that the code names.
 func (s *Session) finish(code fault.CloseCode, last ...[]byte) { s.finishFor(code, "", last...) }
 
-// finishFor ends the session once; a call that comes second waits for nothing, but the connection
-// accepts nothing any more when it returns.
+// finishFor ends the session for the given reason, or that of the code.
 func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte) {
+	if reason == "" && code != 0 {
+		reason = code.String()
+	}
+	s.over(code, code, reason, last...)
+}
+
+// over ends the session once; a call that comes second waits for nothing, but the connection
+// accepts nothing any more when it returns. code is this side's own, told is what observers hear.
+func (s *Session) over(code, told fault.CloseCode, reason string, last ...[]byte) {
 	s.mu.Lock()
 	was, attempt := s.state, s.attempt
 	s.state = closed
@@ -135,7 +152,8 @@ func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte)
 	if attempt != nil {
 		attempt.cancel()
 	}
-	s.host.ended(s, was, code, reason)
+	s.host.stats.closed(code)
+	s.host.ended(s, was, told, reason)
 }
 
 // givenUp answers an attempt that the close of its session cuts short: its ticket stays usable. A
@@ -160,7 +178,6 @@ func givenUp(code fault.CloseCode) *fault.Error {
 // ended takes a closed session out of everything. Whoever takes the entry out of the registry
 // unregisters it; an activation that is still under way finds it gone (I13).
 func (h *Host) ended(s *Session, was state, code fault.CloseCode, reason string) {
-	h.stats.closed(code)
 	if e := s.entry.Load(); e != nil {
 		if t, ok := h.deps.Registry.Remove(e); ok && t.State >= registry.Committing {
 			h.deps.Routes.Unregister(t)
@@ -169,9 +186,6 @@ func (h *Host) ended(s *Session, was state, code fault.CloseCode, reason string)
 	if was == active {
 		h.deps.Groups.LeaveAll(s)
 		if h.deps.Observer != nil {
-			if reason == "" && code != 0 {
-				reason = code.String()
-			}
 			h.deps.Observer.Closed(s, code, reason)
 		}
 	}
