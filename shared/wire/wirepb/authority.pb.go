@@ -1831,8 +1831,10 @@ type ActGroupResult struct {
 	Status  Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=switchyard.wire.v1.Status" json:"status,omitempty"`
 	Current *Target                `protobuf:"bytes,2,opt,name=current,proto3" json:"current,omitempty"`
 	// Sessions for which the action was done.
-	Done          uint32   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
-	Unknown       []string `protobuf:"bytes,4,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	Done    uint32   `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	Unknown []string `protobuf:"bytes,4,rep,name=unknown,proto3" json:"unknown,omitempty"`
+	// An owner refused it for some session.
+	Refused       bool `protobuf:"varint,5,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1893,6 +1895,13 @@ func (x *ActGroupResult) GetUnknown() []string {
 		return x.Unknown
 	}
 	return nil
+}
+
+func (x *ActGroupResult) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
 }
 
 type AuthorityActReply struct {
@@ -2071,12 +2080,13 @@ const file_switchyard_wire_v1_authority_proto_rawDesc = "" +
 	"\x05group\x18\x04 \x01(\tR\x05group\x12%\n" +
 	"\x0eexcept_session\x18\x05 \x01(\fR\rexceptSession\x12\x1f\n" +
 	"\vdeadline_ms\x18\x06 \x01(\x03R\n" +
-	"deadlineMs\"\xa8\x01\n" +
+	"deadlineMs\"\xc2\x01\n" +
 	"\x0eActGroupResult\x122\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1a.switchyard.wire.v1.StatusR\x06status\x124\n" +
 	"\acurrent\x18\x02 \x01(\v2\x1a.switchyard.wire.v1.TargetR\acurrent\x12\x12\n" +
 	"\x04done\x18\x03 \x01(\rR\x04done\x12\x18\n" +
-	"\aunknown\x18\x04 \x03(\tR\aunknown\"O\n" +
+	"\aunknown\x18\x04 \x03(\tR\aunknown\x12\x18\n" +
+	"\arefused\x18\x05 \x01(\bR\arefused\"O\n" +
 	"\x11AuthorityActReply\x12:\n" +
 	"\x06groups\x18\x01 \x03(\v2\".switchyard.wire.v1.ActGroupResultR\x06groups*e\n" +
 	"\bPresence\x12\x18\n" +

@@ -1585,6 +1585,16 @@ func (m *ActGroupResult) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Refused {
+		i--
+		if m.Refused {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x28
+	}
 	if len(m.Unknown) > 0 {
 		for iNdEx := len(m.Unknown) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.Unknown[iNdEx])
@@ -2294,6 +2304,9 @@ func (m *ActGroupResult) SizeVT() (n int) {
 			l = len(s)
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.Refused {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6160,6 +6173,26 @@ func (m *ActGroupResult) UnmarshalVT(dAtA []byte) error {
 			}
 			m.Unknown = append(m.Unknown, string(dAtA[iNdEx:postIndex]))
 			iNdEx = postIndex
+		case 5:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Refused", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Refused = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

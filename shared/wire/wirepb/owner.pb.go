@@ -31,8 +31,10 @@ const (
 	ActionResult_ACTION_RESULT_GONE ActionResult = 2
 	// Nothing to change: already a member, or not one.
 	ActionResult_ACTION_RESULT_UNCHANGED ActionResult = 3
-	// A bound is reached.
+	// The session may not: it is in as many groups as it can be.
 	ActionResult_ACTION_RESULT_REFUSED ActionResult = 4
+	// The owner could not, and may later.
+	ActionResult_ACTION_RESULT_FAILED ActionResult = 5
 )
 
 // Enum value maps for ActionResult.
@@ -43,6 +45,7 @@ var (
 		2: "ACTION_RESULT_GONE",
 		3: "ACTION_RESULT_UNCHANGED",
 		4: "ACTION_RESULT_REFUSED",
+		5: "ACTION_RESULT_FAILED",
 	}
 	ActionResult_value = map[string]int32{
 		"ACTION_RESULT_UNSPECIFIED": 0,
@@ -50,6 +53,7 @@ var (
 		"ACTION_RESULT_GONE":        2,
 		"ACTION_RESULT_UNCHANGED":   3,
 		"ACTION_RESULT_REFUSED":     4,
+		"ACTION_RESULT_FAILED":      5,
 	}
 )
 
@@ -761,13 +765,14 @@ const file_switchyard_wire_v1_owner_proto_rawDesc = "" +
 	"\vdeadline_ms\x18\a \x01(\x03R\n" +
 	"deadlineMs\"N\n" +
 	"\x10OwnerActionReply\x12:\n" +
-	"\aresults\x18\x01 \x03(\x0e2 .switchyard.wire.v1.ActionResultR\aresults*\x95\x01\n" +
+	"\aresults\x18\x01 \x03(\x0e2 .switchyard.wire.v1.ActionResultR\aresults*\xaf\x01\n" +
 	"\fActionResult\x12\x1d\n" +
 	"\x19ACTION_RESULT_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACTION_RESULT_DONE\x10\x01\x12\x16\n" +
 	"\x12ACTION_RESULT_GONE\x10\x02\x12\x1b\n" +
 	"\x17ACTION_RESULT_UNCHANGED\x10\x03\x12\x19\n" +
-	"\x15ACTION_RESULT_REFUSED\x10\x04B?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
+	"\x15ACTION_RESULT_REFUSED\x10\x04\x12\x18\n" +
+	"\x14ACTION_RESULT_FAILED\x10\x05B?Z=github.com/switchyard-io/switchyard/shared/wire/wirepb;wirepbb\x06proto3"
 
 var (
 	file_switchyard_wire_v1_owner_proto_rawDescOnce sync.Once
