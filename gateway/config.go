@@ -63,6 +63,8 @@ type Config struct {
 	MaxAcks int `envconfig:"GATEWAY_MAX_ACKS" default:"1024" desc:"pushes of a session that wait for an acknowledgement"`
 	// MaxHeld is how many pushes wait for the answer to a session's login.
 	MaxHeld int `envconfig:"GATEWAY_MAX_HELD" default:"64" desc:"pushes of a session that wait for the answer to its login"`
+	// MaxGroups is how many groups a session can be in.
+	MaxGroups int `envconfig:"GATEWAY_MAX_GROUPS" default:"256" desc:"groups of a session"`
 	// EventsQueue bounds the events that wait to be published.
 	EventsQueue int `envconfig:"GATEWAY_EVENTS_QUEUE" default:"65536" desc:"events that wait to be published"`
 	// MaxNodes bounds the process lives of the cluster that are known at a time.
@@ -107,7 +109,7 @@ func (c Config) Validate() error {
 		"GATEWAY_MAX_MESSAGE_BYTES": c.MaxMessageBytes, "GATEWAY_SEND_QUEUE_BYTES": c.SendQueueBytes,
 		"GATEWAY_MAX_IN_FLIGHT": c.MaxInFlight, "GATEWAY_MAX_VIOLATIONS": c.MaxViolations, "GATEWAY_REQUEST_BURST": c.RequestBurst,
 		"GATEWAY_MAX_SESSIONS": c.MaxSessions, "GATEWAY_MAX_ACTIVATIONS": c.MaxActivations,
-		"GATEWAY_MESSAGE_WINDOW": c.MessageWindow, "GATEWAY_MAX_ACKS": c.MaxAcks, "GATEWAY_MAX_HELD": c.MaxHeld,
+		"GATEWAY_MESSAGE_WINDOW": c.MessageWindow, "GATEWAY_MAX_ACKS": c.MaxAcks, "GATEWAY_MAX_HELD": c.MaxHeld, "GATEWAY_MAX_GROUPS": c.MaxGroups,
 		"GATEWAY_EVENTS_QUEUE": c.EventsQueue, "SWITCHYARD_MAX_NODES": c.MaxNodes,
 	} {
 		if n < 1 {

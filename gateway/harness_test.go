@@ -98,7 +98,7 @@ func config() gateway.Config {
 		IdleTimeout: 75 * time.Second, RequestTimeout: 5 * time.Second, DrainTimeout: time.Second, EvictTimeout: 3 * time.Second,
 		TouchInterval: 100 * time.Millisecond, MaxMessageBytes: 1 << 20, SendQueueBytes: 1 << 20, MaxInFlight: 64,
 		MaxViolations: 10, RequestRate: 200, RequestBurst: 400, MaxSessions: 1000, MaxActivations: 64,
-		MessageWindow: 256, MaxAcks: 1024, MaxHeld: 64, EventsQueue: 1024, MaxNodes: 64,
+		MessageWindow: 256, MaxAcks: 1024, MaxHeld: 64, MaxGroups: 16, EventsQueue: 1024, MaxNodes: 64,
 	}
 }
 

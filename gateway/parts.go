@@ -139,7 +139,9 @@ func (g *Gateway) callLeaders(_ context.Context, p *parts) error {
 // serveOwner takes pushes and actions for this life.
 func (g *Gateway) serveOwner(_ context.Context, p *parts) error {
 	var err error
-	p.owner, err = owner.New(owner.Config{Gateway: g.node.ID, Boot: g.node.Boot, Log: g.log}, p.conns.Data, owner.FromRegistry(g.sessions))
+	p.owner, err = owner.New(owner.Config{
+		Gateway: g.node.ID, Boot: g.node.Boot, MaxGroupsPerSession: g.cfg.MaxGroups, Log: g.log,
+	}, p.conns.Data, owner.FromRegistry(g.sessions))
 	if err != nil {
 		return err
 	}

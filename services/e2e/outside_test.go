@@ -44,6 +44,7 @@ var cases = []struct {
 	{"TestI13_LateCloseOfTheOldSession", testLateClose},
 	{"ForgedTickets", testForgedTickets},
 	{"ClosedEvents", testClosedEvents},
+	{"TooManyGroups", testTooManyGroups},
 	{"BadFrames", testBadFrames},
 	{"BadELR2Frames", testBadELR2},
 	{"WrongButWellFormed", testViolations},

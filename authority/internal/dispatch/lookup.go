@@ -49,6 +49,9 @@ func (d *Dispatcher) Lookup(ctx context.Context, users []identity.UID, h nats.He
 	return out
 }
 
+// errRefused: the one bound that owners have of a session's own is that of its groups.
+var errRefused = fault.New(fault.Forbidden, "a session is in too many groups")
+
 // Action is an owner action for users and sessions.
 type Action struct {
 	Users    []identity.UID
@@ -61,11 +64,13 @@ type Action struct {
 
 // Act has the leaders do an action and returns for how many sessions it was done. The error is nil
 // when it was done for all that there are: else fault.ErrUnavailable (a slot without leader, or
-// rebuilding), fault.ErrTimeout (an owner did not confirm), or another *fault.Error.
+// rebuilding), fault.ErrTimeout (an owner did not confirm), FORBIDDEN (an owner refused it for some
+// session; it is done for the others), or another *fault.Error.
 func (d *Dispatcher) Act(ctx context.Context, a Action, h nats.Header) (done int, err error) {
 	now := time.Now()
 	wait := now.Add(d.cfg.LeaderWait)
 	owners := wait.Add(d.cfg.OwnerTimeout)
+	refused := false
 	x := &exchange{
 		op: subject.AuthorityAct, header: h, wait: wait, answer: owners.Add(answerMargin),
 		encode: func(gs []*group) ([]byte, error) {
@@ -91,6 +96,7 @@ func (d *Dispatcher) Act(ctx context.Context, a Action, h nats.Header) (done int
 				if len(res.Unknown) > 0 {
 					err = fault.ErrTimeout
 				}
+				refused = refused || res.Refused
 			}
 			return verdicts, nil
 		},
@@ -98,6 +104,9 @@ func (d *Dispatcher) Act(ctx context.Context, a Action, h nats.Header) (done int
 	}
 	if left := d.run(ctx, x, groupsOf(a.Users, a.Sessions)); len(left) > 0 {
 		err = fault.ErrUnavailable
+	}
+	if refused { // whatever else: trying again does not help
+		err = errRefused
 	}
 	return done, err
 }

@@ -28,9 +28,12 @@ type Action struct {
 	Deadline time.Time
 	// Done is called once, from any goroutine: how many sessions it was done for, and the users for
 	// some session of which that is not known, "" for a session named by id of whom nothing is known.
-	// With an error nothing was done. It must not block.
+	// With an error nothing was done, but with ErrRefused. It must not block.
 	Done func(done int, unknown []identity.UID, err error)
 }
+
+// ErrRefused says that an owner may not do an action for some session; for the others it is done.
+var ErrRefused = errors.New("leader: refused by an owner")
 
 // Act has the owners do an action. For Config.RebuildHold after a slot's opening it refuses with
 // directory.ErrUnavailable, and does nothing, while gateways have not reported. After that it is done
@@ -104,6 +107,7 @@ type tally struct {
 	mu      sync.Mutex
 	left    int // calls without answer, and one while sending
 	done    int
+	refused bool
 	unknown []identity.UID
 }
 
@@ -128,7 +132,9 @@ func (t *tally) answered(rs []directory.Route, results []wirepb.ActionResult, er
 			switch {
 			case err == nil && results[i] == wirepb.ActionResult_ACTION_RESULT_DONE:
 				t.done++
-			case err != nil && !gone:
+			case err == nil && results[i] == wirepb.ActionResult_ACTION_RESULT_REFUSED:
+				t.refused = true
+			case err != nil && !gone, err == nil && results[i] == wirepb.ActionResult_ACTION_RESULT_FAILED:
 				t.unknown = append(t.unknown, r.UID)
 			}
 		}
@@ -141,9 +147,14 @@ func (t *tally) settle(count func()) {
 	t.left--
 	over := t.left == 0
 	t.mu.Unlock()
-	if over {
-		t.action.Done(t.done, t.unknown, nil)
+	if !over {
+		return
 	}
+	var err error
+	if t.refused {
+		err = ErrRefused
+	}
+	t.action.Done(t.done, t.unknown, err)
 }
 
 // evict tells the owners of routes that lost to a restored one to close them. One that does not

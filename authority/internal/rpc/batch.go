@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -146,7 +147,10 @@ func (s *Server) act(m *nats.Msg) {
 	for i, p := range req.Groups {
 		g, err := groupOf(p)
 		done := func(n int, unknown []identity.UID, err error) {
-			res := &wirepb.ActGroupResult{Done: uint32(n)}
+			res := &wirepb.ActGroupResult{Done: uint32(n), Refused: errors.Is(err, leader.ErrRefused)}
+			if res.Refused {
+				err = nil
+			}
 			res.Status, res.Current = s.status(g.target, err)
 			for _, u := range unknown {
 				res.Unknown = append(res.Unknown, string(u))

@@ -75,8 +75,10 @@ func (o *Owner) action(req *wirepb.OwnerAction) (func(Session) wirepb.ActionResu
 			switch {
 			case errors.Is(err, errEnded):
 				return wirepb.ActionResult_ACTION_RESULT_GONE
-			case err != nil:
+			case errors.Is(err, errTooMany):
 				return wirepb.ActionResult_ACTION_RESULT_REFUSED
+			case err != nil:
+				return wirepb.ActionResult_ACTION_RESULT_FAILED
 			}
 			return changeResult(changed)
 		}, true

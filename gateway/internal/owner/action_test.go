@@ -17,6 +17,7 @@ const (
 	gone      = wirepb.ActionResult_ACTION_RESULT_GONE
 	unchanged = wirepb.ActionResult_ACTION_RESULT_UNCHANGED
 	refused   = wirepb.ActionResult_ACTION_RESULT_REFUSED
+	failed    = wirepb.ActionResult_ACTION_RESULT_FAILED
 )
 
 func TestI1_ACloseIsConfirmedWhenNothingCanBeReceived(t *testing.T) {
@@ -86,7 +87,7 @@ func TestActionsThatAreNotServed(t *testing.T) {
 }
 
 func TestGroupActions(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.MaxGroupsPerSession = 1 })
+	r := newRig(t, func(c *Config) { c.MaxGroupsPerSession, c.MaxGroups = 1, 2 })
 	s, ended := r.session("eu/main/alice"), r.session("eu/main/bob")
 	ended.End(Ending{})
 	to := []*wirepb.Address{s.address(), ended.address()}
@@ -109,5 +110,15 @@ func TestGroupActions(t *testing.T) {
 	}
 	if r.groups.Len() != 0 {
 		t.Fatalf("%d groups are left", r.groups.Len())
+	}
+	for i, want := range []wirepb.ActionResult{done, done, failed} { // the gateway's own bound may pass
+		other := r.session("eu/main/carol")
+		defer r.groups.LeaveAll(other)
+		r.act(in, &wirepb.OwnerAction{
+			Kind: wirepb.ActionKind_ACTION_KIND_GROUP_JOIN, Group: []string{"one", "two", "three"}[i], Sessions: []*wirepb.Address{other.address()},
+		})
+		if got := in.actions(); !slices.Equal(got, []wirepb.ActionResult{want}) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
 	}
 }

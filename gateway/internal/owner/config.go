@@ -24,7 +24,7 @@ type Config struct {
 	// MaxAckWait is the longest that one acknowledgement is waited for. Default 60 s.
 	MaxAckWait time.Duration
 	// MaxGroups and MaxGroupsPerSession bound the groups with members here and the groups of one
-	// session. Defaults 65536, 64.
+	// session. Defaults 65536, 256.
 	MaxGroups, MaxGroupsPerSession int
 	// Log gets late requests. Nil: dropped.
 	Log *slog.Logger
@@ -46,7 +46,7 @@ func (c *Config) defaults() error {
 	for p, n := range map[*int]int{
 		&c.PendingMessages: 1 << 16, &c.PendingBytes: 64 << 20, &c.GroupQueue: 1 << 13,
 		&c.MaxItems: 4096, &c.MaxAddresses: 1 << 16, &c.MaxAckWaits: 1 << 18,
-		&c.MaxGroups: 1 << 16, &c.MaxGroupsPerSession: 64,
+		&c.MaxGroups: 1 << 16, &c.MaxGroupsPerSession: 256,
 	} {
 		if *p < 0 {
 			return errors.New("owner: a negative bound")

@@ -14,7 +14,8 @@ var errEnded = fault.New(fault.NotFound, "session has ended")
 // Failures of Join.
 var (
 	errGroupName   = fault.New(fault.InvalidRequest, "invalid group name")
-	errManyGroups  = fault.New(fault.QueueFull, "too many groups")
+	errTooMany     = fault.New(fault.Forbidden, "too many groups")
+	errManyGroups  = fault.New(fault.QueueFull, "too many groups on this gateway")
 	errNoSubscribe = fault.New(fault.Unavailable, "temporarily unavailable")
 )
 
@@ -53,8 +54,9 @@ func newGroups(cfg Config, subscribe func(string) (subscription, error), c *coun
 
 // Join adds a session to a group; changed is false when it was a member. Once Join has returned,
 // whatever the session's gateway publishes afterwards follows the subscription. Errors are
-// *fault.Error: INVALID_REQUEST for the name, QUEUE_FULL at a bound, UNAVAILABLE without a
-// connection, NOT_FOUND when the session has ended.
+// *fault.Error: INVALID_REQUEST for the name, FORBIDDEN for a session that is in as many as it can
+// be, QUEUE_FULL for a gateway with as many as it can have, UNAVAILABLE without a connection,
+// NOT_FOUND when the session has ended.
 func (g *Groups) Join(s Session, name string) (changed bool, err error) {
 	if !identity.ValidGroup(name) {
 		return false, errGroupName
@@ -82,7 +84,7 @@ func (g *Groups) join(s Session, name string) (bool, error) {
 		return false, nil
 	}
 	if len(mine) >= g.maxSession {
-		return false, errManyGroups
+		return false, errTooMany
 	}
 	grp := g.groups[name]
 	if grp == nil {

@@ -240,7 +240,7 @@ func TestI12_GroupsAreBounded(t *testing.T) {
 		name string
 		want error
 	}{
-		{s[0], "a", nil}, {s[0], "b", fault.ErrQueueFull}, {s[1], "b", nil}, {s[2], "c", fault.ErrQueueFull},
+		{s[0], "a", nil}, {s[0], "b", fault.ErrForbidden}, {s[1], "b", nil}, {s[2], "c", fault.ErrQueueFull},
 		{s[2], "a", nil}, {s[3], "no group!", fault.ErrInvalidRequest},
 	} {
 		if _, err := g.Join(step.s, step.name); !errors.Is(err, step.want) {
