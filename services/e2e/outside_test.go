@@ -27,6 +27,7 @@ var cases = []struct {
 	{"PerUserSubject", testPerUserSubject},
 	{"TestI11_OrderOfOnePublisher", testOrder},
 	{"Acknowledgements", testAcks},
+	{"AcknowledgementOfAClosingSession", testAckOfClosing},
 	{"MessageIDIsWrittenOnce", testMessageID},
 	{"ExcludeSessions", testExclude},
 	{"ManyUsersSomeOffline", testManyUsers},

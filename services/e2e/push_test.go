@@ -106,6 +106,25 @@ func testAcks(t *testing.T, d *deployment) {
 	}
 }
 
+// testAckOfClosing: a session that ends while its acknowledgement is awaited is not waited for.
+func testAckOfClosing(t *testing.T, d *deployment) {
+	b, id := d.backend(t), newUser()
+	c := login(t, b, d.gateways[0], lab.JSON, id, dev("leaving"))
+	done := make(chan pushReply, 1)
+	start := time.Now()
+	go func() {
+		var out pushReply
+		_ = b.Call("sy.v1.push", map[string]any{"users": []string{id.UID()}, "route": 303, "payload": 1, "ack": true, "ack_timeout_ms": 9000}, &out)
+		done <- out
+	}()
+	c.Push()
+	c.Drop()
+	r := <-done
+	if r.statuses()[c.Session] != "ack_timeout" || time.Since(start) > 5*time.Second {
+		t.Errorf("after %s: %+v", time.Since(start), r)
+	}
+}
+
 func testMessageID(t *testing.T, d *deployment) {
 	b, id := d.backend(t), newUser()
 	c := login(t, b, d.gateways[0], lab.JSON, id, dev("phone"))

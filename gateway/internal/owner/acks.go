@@ -22,10 +22,10 @@ func (a *acks) acquire() bool {
 }
 
 // ackSet is the acknowledgements that one push waits for, each under a number of its own. Each is
-// reported once: as acknowledged, or together with the others that are open at the deadline.
+// reported once: as the session says, or together with the others that are open at the deadline.
 type ackSet struct {
 	book *acks
-	// report is called without mu, from the goroutine of an acknowledgement or of the timer.
+	// report is called without mu, from the goroutine of a session's word or of the timer.
 	report func(numbers []uint32, acked bool)
 
 	mu     sync.Mutex
@@ -42,16 +42,16 @@ func newAckSet(book *acks, report func([]uint32, bool)) *ackSet {
 }
 
 // add opens a wait; false when too many are open. The returned function is for the session to call.
-func (s *ackSet) add(n uint32) (acked func(), ok bool) {
+func (s *ackSet) add(n uint32) (acked Acked, ok bool) {
 	if !s.book.acquire() {
 		return nil, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = append(s.open, n)
-	return func() {
+	return func(ok bool) {
 		if s.begin(n) {
-			s.report([]uint32{n}, true)
+			s.report([]uint32{n}, ok)
 			s.finish()
 		}
 	}, true

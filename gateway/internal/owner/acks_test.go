@@ -28,9 +28,9 @@ func TestAcknowledgementsFollowTheAnswer(t *testing.T) {
 	if got := in.results(); len(got) != 1 || got[0].Item != 1 || got[0].Index != 0 || got[0].Delivery != wirepb.Delivery_DELIVERY_ACKED {
 		t.Fatalf("acknowledged: %v", got)
 	}
-	slow.acknowledge(0)
-	if got := in.results(); len(got) != 1 || got[0].Index != 2 {
-		t.Fatalf("acknowledged: %v", got)
+	slow.answer(0, false) // its session ends: the hour is not waited for
+	if got := in.results(); len(got) != 1 || got[0].Index != 2 || got[0].Delivery != wirepb.Delivery_DELIVERY_ACK_TIMEOUT {
+		t.Fatalf("ended: %v", got)
 	}
 	if n := r.acks.open.Load(); n != 0 {
 		t.Fatalf("%d waits are left", n)
@@ -114,7 +114,7 @@ func TestAckSetSettlesAfterItsLastReport(t *testing.T) {
 	acked, _ := s.add(3)
 	s.seal(time.Now().Add(time.Hour))
 	done := make(chan struct{})
-	go func() { acked(); close(done) }()
+	go func() { acked(true); close(done) }()
 	<-inReport
 	s.then(func() { order = append(order, "settled") }) // nothing is open, but a report is under way
 	close(release)

@@ -32,7 +32,7 @@ type fakeSession struct {
 	status  Status // of the next pushes; 0: as an open session
 	got     []*Message
 	encoded []*frame.Prepared
-	acked   []func()
+	acked   []Acked
 	ackNow  bool          // acknowledge before Push returns
 	hold    chan struct{} // End waits for it
 	endings []Ending
@@ -41,7 +41,7 @@ type fakeSession struct {
 func (s *fakeSession) ID() identity.SessionID { return s.id }
 func (s *fakeSession) UID() identity.UID      { return s.uid }
 
-func (s *fakeSession) Push(m *Message, acked func()) Status {
+func (s *fakeSession) Push(m *Message, acked Acked) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.endings) > 0 {
@@ -56,7 +56,7 @@ func (s *fakeSession) Push(m *Message, acked func()) Status {
 		return Queued
 	}
 	if s.ackNow {
-		acked()
+		acked(true)
 	} else {
 		s.acked = append(s.acked, acked)
 	}
@@ -91,11 +91,14 @@ func (s *fakeSession) received() []*Message {
 }
 
 // acknowledge answers the i-th push that waits.
-func (s *fakeSession) acknowledge(i int) {
+func (s *fakeSession) acknowledge(i int) { s.answer(i, true) }
+
+// answer says of the i-th push that waits whether it was acknowledged.
+func (s *fakeSession) answer(i int, ok bool) {
 	s.mu.Lock()
 	f := s.acked[i]
 	s.mu.Unlock()
-	f()
+	f(ok)
 }
 
 func (s *fakeSession) address() *wirepb.Address {

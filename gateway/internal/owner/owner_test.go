@@ -91,7 +91,7 @@ func (nobody) Exact(identity.UID, identity.SessionID, uint64) (Session, bool) { 
 // sink takes every push of any address.
 type sink struct{ fakeSession }
 
-func (s *sink) Push(m *Message, _ func()) Status {
+func (s *sink) Push(m *Message, _ Acked) Status {
 	m.Prepared(s.codec)
 	return Queued
 }

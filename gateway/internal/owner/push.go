@@ -132,7 +132,7 @@ func (o *Owner) pushTo(s Session, m *Message, set *ackSet, n uint32, now time.Ti
 		o.counts.expired.Add(1)
 		return wirepb.Delivery_DELIVERY_NO_ANSWER, false // not stale: the route is right
 	}
-	var acked func()
+	var acked Acked
 	refused := false
 	if set != nil {
 		var ok bool

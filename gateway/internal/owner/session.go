@@ -22,6 +22,10 @@ const (
 	Stale
 )
 
+// Acked hears what became of a push that waits: true on the client's acknowledgement, false when the
+// session has ended without one.
+type Acked func(ok bool)
+
 // Session is a live session of this gateway, as the owner endpoints use it. It is safe for
 // concurrent use, and none of its methods block on the client.
 type Session interface {
@@ -29,8 +33,9 @@ type Session interface {
 	UID() identity.UID
 	// Push numbers and queues one push. A repeated message id is not written again and is
 	// Queued. When m.Ack is set and the client can acknowledge, the answer is Waiting and acked is
-	// called once on the client's acknowledgement, from any goroutine, or never; it is nil otherwise.
-	Push(m *Message, acked func()) Status
+	// called from any goroutine: once, or never where nobody waits any more or too many do. It is nil
+	// otherwise.
+	Push(m *Message, acked Acked) Status
 	// End closes the session; on return it can receive no push any more. It may be called
 	// repeatedly.
 	End(e Ending)

@@ -171,13 +171,14 @@ func (s *Session) refuse(a *Attempt, e *fault.Error) {
 		s.mu.Unlock()
 		return
 	}
-	s.dropHeldLocked()
-	s.state, s.attempt, s.delivery = connected, nil, nil
+	waits := s.dropLocked()
+	s.state, s.attempt = connected, nil
 	s.entry.Store(nil)
 	s.tries++
 	tries := s.tries
 	s.mu.Unlock()
 
+	giveUp(waits)
 	s.host.stats.refused.Add(1)
 	msg := s.conn.Codec().AppendError(nil, a.request, e)
 	switch {

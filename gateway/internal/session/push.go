@@ -14,21 +14,22 @@ import (
 // delivery is what a session needs once it gets pushes that are held, acknowledged or named. Most
 // sessions never have one.
 type delivery struct {
-	held []held    // until the client has its answer, at most MaxHeld; their message ids are among ids
-	acks []ackWait // ascending by seq, at most MaxAcks
-	ids  []uint64  // hashes of message ids: a ring of at most MessageWindow
-	next int       // the ring's oldest place, once it is full
+	held []held        // until the client has its answer, at most MaxHeld; their message ids are among ids
+	acks []ackWait     // ascending by seq, at most MaxAcks
+	ids  []uint64      // hashes of message ids: a ring of at most MessageWindow
+	next int           // the ring's oldest place, once it is full
+	lost []owner.Acked // of pushes that were held and then could not be written, at most MaxHeld
 }
 
 type held struct {
 	push  *owner.Message
-	acked func()
+	acked owner.Acked
 }
 
 type ackWait struct {
 	seq   uint32
 	until time.Time
-	acked func()
+	acked owner.Acked
 }
 
 func (s *Session) deliveryLocked() *delivery {
@@ -39,7 +40,7 @@ func (s *Session) deliveryLocked() *delivery {
 }
 
 // Push numbers a push and queues it for the client.
-func (s *Session) Push(m *owner.Message, acked func()) owner.Status {
+func (s *Session) Push(m *owner.Message, acked owner.Acked) owner.Status {
 	if !m.Ack || s.conn.Codec() == frame.ELR2 { // ELR2 clients cannot acknowledge
 		acked = nil
 	}
@@ -57,7 +58,7 @@ func (s *Session) Push(m *owner.Message, acked func()) owner.Status {
 // holdLocked keeps a push that came after the commit and before the answer. From here on it is as
 // good as queued for its sender: whether it is a repeat, and whether it is still to be written, was
 // decided now, and the answer is near.
-func (s *Session) holdLocked(m *owner.Message, acked func()) owner.Status {
+func (s *Session) holdLocked(m *owner.Message, acked owner.Acked) owner.Status {
 	if s.duplicateLocked(m) {
 		return owner.Queued
 	}
@@ -82,19 +83,42 @@ func (s *Session) releaseHeldLocked() {
 	for _, p := range pushes {
 		if st := s.writeLocked(p.push, p.acked); st != queued(p.acked) {
 			s.host.stats.unsent.Add(1)
+			if p.acked != nil {
+				s.delivery.lost = append(s.delivery.lost, p.acked)
+			}
 		}
 	}
 }
 
-// dropHeldLocked gives up what is held for a session that does not come to be.
-func (s *Session) dropHeldLocked() {
-	if s.delivery != nil {
-		s.host.stats.unsent.Add(int64(len(s.delivery.held)))
-		s.delivery.held = nil
+// dropLocked gives up what a session that ends, or does not come to be, has to deliver, and returns
+// the waits that nothing can end well any more: to be told without the lock.
+func (s *Session) dropLocked() []owner.Acked {
+	d := s.delivery
+	if d == nil {
+		return nil
+	}
+	s.delivery = nil
+	s.host.stats.unsent.Add(int64(len(d.held)))
+	waits := d.lost
+	for _, h := range d.held {
+		if h.acked != nil {
+			waits = append(waits, h.acked)
+		}
+	}
+	for _, a := range d.acks {
+		waits = append(waits, a.acked)
+	}
+	return waits
+}
+
+// giveUp tells those who wait that no acknowledgement will come.
+func giveUp(waits []owner.Acked) {
+	for _, acked := range waits {
+		acked(false)
 	}
 }
 
-func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
+func (s *Session) pushLocked(m *owner.Message, acked owner.Acked) owner.Status {
 	if s.duplicateLocked(m) {
 		return owner.Queued
 	}
@@ -106,7 +130,7 @@ func (s *Session) pushLocked(m *owner.Message, acked func()) owner.Status {
 }
 
 // writeLocked numbers a push and hands it to the connection.
-func (s *Session) writeLocked(m *owner.Message, acked func()) owner.Status {
+func (s *Session) writeLocked(m *owner.Message, acked owner.Acked) owner.Status {
 	if err := s.conn.SendPrepared(m.Prepared(s.conn.Codec()), s.pushSeq+1); err != nil {
 		if errors.Is(err, transport.ErrOverflow) {
 			s.host.stats.overflows.Add(1)
@@ -122,7 +146,7 @@ func (s *Session) writeLocked(m *owner.Message, acked func()) owner.Status {
 	return queued(acked)
 }
 
-func queued(acked func()) owner.Status {
+func queued(acked owner.Acked) owner.Status {
 	if acked != nil {
 		return owner.Waiting
 	}
@@ -169,17 +193,17 @@ func (s *Session) awaitLocked(w ackWait) {
 // acknowledge reports each of the client's numbers that somebody waits for, once.
 func (s *Session) acknowledge(seqs []uint32) {
 	for _, acked := range s.takeAcks(seqs) {
-		acked()
+		acked(true)
 	}
 }
 
-func (s *Session) takeAcks(seqs []uint32) []func() {
+func (s *Session) takeAcks(seqs []uint32) []owner.Acked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.delivery == nil {
 		return nil
 	}
-	var out []func()
+	var out []owner.Acked
 	d := s.delivery
 	for _, seq := range seqs {
 		i, ok := slices.BinarySearchFunc(d.acks, seq, func(a ackWait, seq uint32) int { return int(int64(a.seq) - int64(seq)) })

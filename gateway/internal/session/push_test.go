@@ -128,7 +128,7 @@ func TestHeldPushesAreReportedAsTheyEnd(t *testing.T) {
 		for range 3 {
 			m := message("x")
 			m.MessageID, m.Ack, m.AckUntil = "a", true, time.Now().Add(5*time.Second)
-			got = append(got, s.Push(m, func() { acked++ }))
+			got = append(got, s.Push(m, func(bool) { acked++ }))
 			if len(got) == 2 {
 				close(end)
 				synctest.Wait()
@@ -217,7 +217,7 @@ func TestAcknowledgements(t *testing.T) {
 		push := func(n int) {
 			m := message("x")
 			m.Ack, m.AckUntil = true, time.Now().Add(5*time.Second)
-			if st := s.Push(m, func() { acked = append(acked, n) }); st != owner.Waiting {
+			if st := s.Push(m, func(bool) { acked = append(acked, n) }); st != owner.Waiting {
 				t.Fatalf("status %d", st)
 			}
 		}
@@ -252,7 +252,7 @@ func TestAcknowledgements(t *testing.T) {
 		s := h.enter(t, &fakeConn{codec: frame.ELR2})
 		m := message("x")
 		m.Ack = true
-		if st := s.Push(m, func() {}); st != owner.Queued {
+		if st := s.Push(m, func(bool) {}); st != owner.Queued {
 			t.Fatalf("status %d", st)
 		}
 	})
@@ -276,6 +276,43 @@ func TestI12_AFullQueueIsReported(t *testing.T) {
 		}
 		if st := h.host.Stats(); st.Overflows != 1 || st.Closed[fault.CloseSlowConsumer] != 1 {
 			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// TestAcksEndWithTheSession: who waits for an acknowledgement hears at once that none will come,
+// whether the push was written or held.
+func TestAcksEndWithTheSession(t *testing.T) {
+	push := func(s *session.Session, got *[]bool) {
+		m := message("x")
+		m.Ack, m.AckUntil = true, time.Now().Add(time.Hour)
+		if st := s.Push(m, func(ok bool) { *got = append(*got, ok) }); st != owner.Waiting {
+			t.Fatal(st)
+		}
+	}
+	bubble(t, nil, func(t *testing.T, h *harness) {
+		s := h.enter(t, &fakeConn{})
+		var got []bool
+		push(s, &got)
+		push(s, &got)
+		s.Message([]byte(`{"id":9,"route":5,"payload":{"seqs":[1]}}`))
+		s.End(owner.Ending{Code: fault.CloseReplaced, Action: owner.DuplicateLogin})
+		s.Closed(fault.CloseReplaced)
+		if !slices.Equal(got, []bool{true, false}) {
+			t.Fatalf("heard %v", got)
+		}
+	})
+	bubble(t, nil, func(t *testing.T, h *harness) { // held, and the login fails
+		var got []bool
+		h.activate = func(_ context.Context, a *session.Attempt) error {
+			h.committed(a)
+			push(a.Session, &got)
+			return fault.ErrUnavailable
+		}
+		h.open(&fakeConn{}).Message([]byte(login))
+		synctest.Wait()
+		if !slices.Equal(got, []bool{false}) {
+			t.Fatalf("heard %v", got)
 		}
 	})
 }

@@ -137,8 +137,8 @@ func (s *Session) over(code, told fault.CloseCode, reason string, last ...[]byte
 	s.mu.Lock()
 	was, attempt := s.state, s.attempt
 	s.state = closed
-	s.dropHeldLocked()
-	s.attempt, s.delivery = nil, nil
+	waits := s.dropLocked()
+	s.attempt = nil
 	s.timer.Stop()
 	s.mu.Unlock()
 	if attempt != nil && code != 0 && code != fault.CloseProtocolViolation {
@@ -146,6 +146,7 @@ func (s *Session) over(code, told fault.CloseCode, reason string, last ...[]byte
 	}
 
 	s.conn.Close(code, last...)
+	giveUp(waits)
 	if was == closed {
 		return
 	}
