@@ -43,6 +43,7 @@ type Conn struct {
 	first    [1]item // the queue's room while it is short: most connections never need more
 	pending  int     // bytes in queue and with a writer (I12: at most SendQueueBytes and a closing message)
 	writing  bool    // in the ready line, or with a writer
+	lingers  bool    // the reader waits for the client to hang up, until closeBy
 	readDone bool    // the reader is gone; whoever is last closes the socket
 	closeBy  time.Time
 	cause    Cause
@@ -227,6 +228,24 @@ func (c *Conn) end(cause Cause, e ending) bool {
 		c.listener.line.push(c)
 	}
 	return true
+}
+
+// hurry cuts the wait for a client that only has to hang up.
+func (c *Conn) hurry() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open() && !c.writing {
+		c.hurryLocked()
+	}
+}
+
+func (c *Conn) hurryLocked() {
+	if by := time.Now().Add(stopLinger); by.Before(c.closeBy) {
+		c.closeBy = by
+	}
+	if c.lingers { // before that the deadline is what wakes the reader, and must stay in the past
+		_ = c.sock.SetReadDeadline(c.closeBy)
+	}
 }
 
 // shut closes the socket, once. Must not be called while the raw socket is held: closing waits

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
@@ -23,6 +24,7 @@ const (
 	maxHeaderBytes = 16 << 10
 	httpIdle       = 60 * time.Second
 	httpWrite      = 30 * time.Second
+	stopLinger     = time.Second            // of Stop, for clients that have been told everything and do not hang up
 	acceptPause    = 100 * time.Millisecond // after a failed accept, most often for want of descriptors
 )
 
@@ -39,6 +41,8 @@ type Listener struct {
 	http    *http.Server
 	line    line
 	stats   counters
+
+	leaving atomic.Bool // Stop was called: nobody is lingered for any longer than stopLinger
 
 	failed  chan error
 	conns   sync.WaitGroup // admitted connections, and goroutines of slow ones
@@ -279,7 +283,8 @@ func (l *Listener) snapshot() []*Conn {
 }
 
 // Stop stops accepting, closes what is still open with 4000, and waits until every connection is
-// gone; when ctx ends, what remains is cut and the error is ctx's. Later calls do nothing.
+// gone: up to CloseTimeout for what is still to be written, and a second for clients that have been
+// told everything and only have to hang up; when ctx ends, what remains is cut and the error is ctx's. Later calls do nothing.
 func (l *Listener) Stop(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.stopping || l.ws == nil
@@ -294,8 +299,10 @@ func (l *Listener) Stop(ctx context.Context) error {
 		_ = tcpl.Close()
 	}
 	l.loops.Wait()
+	l.leaving.Store(true)
 	for _, c := range l.snapshot() {
 		c.Close(fault.CloseDraining)
+		c.hurry()
 	}
 	gone := make(chan struct{})
 	go func() {

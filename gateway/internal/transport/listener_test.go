@@ -337,3 +337,23 @@ func TestConfig(t *testing.T) {
 		t.Error("no Open: accepted")
 	}
 }
+
+// TestStopDoesNotWaitForClientsThatHangOn: neither for one that a drain has closed before, nor for
+// one that Stop closes itself.
+func TestStopDoesNotWaitForClientsThatHangOn(t *testing.T) {
+	g := start(t, Config{CloseTimeout: time.Minute})
+	drained, conn := g.dial(t, frame.JSON)
+	stayed, _ := g.dial(t, frame.JSON)
+	conn.Close(fault.CloseDraining)
+	drained.wantClose(4000)
+	g.rec.wantClosed(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := g.Stop(ctx); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	stayed.wantClose(4000)
+	if n := g.Connections(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}

@@ -113,6 +113,7 @@ func (c *Conn) judge(e *stream.End) {
 func (c *Conn) linger(r *stream.Reader) {
 	c.mu.Lock()
 	// A socket that shut has closed meanwhile refuses the deadline, and the read.
+	c.lingers = true
 	_ = c.sock.SetReadDeadline(c.closeBy)
 	c.mu.Unlock()
 	err := r.Discard()

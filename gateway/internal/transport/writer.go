@@ -214,7 +214,9 @@ func (c *Conn) wrote(b batch) (more bool) {
 	closing, last := !c.open(), false
 	if closing {
 		_ = c.sock.CloseWrite()
-		last = c.readDone
+		if last = c.readDone; c.listener.leaving.Load() {
+			c.hurryLocked()
+		}
 	}
 	c.writing = false
 	c.mu.Unlock()
