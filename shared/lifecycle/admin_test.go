@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -163,5 +164,36 @@ func TestUndrainOfTheStopped(t *testing.T) {
 	adm := admin(t, AdminConfig{Token: testToken}, g)
 	if code, body := call(adm, "POST", "/undrain", testToken); code != 500 || strings.Contains(body, "transition") {
 		t.Fatalf("%d %s", code, body)
+	}
+}
+
+// TestAdminStopDoesNotWaitForSilentConnections: a prober that connects and sends nothing.
+func TestAdminStopDoesNotWaitForSilentConnections(t *testing.T) {
+	a, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, nil, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Dial("tcp", a.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	resp, err := http.Get("http://" + a.Addr() + "/livez") // by now the silent one is accepted
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	start := time.Now()
+	if err := a.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("stop took %s", took)
 	}
 }
