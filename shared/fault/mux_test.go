@@ -33,7 +33,7 @@ func TestMuxAnswersWithErrorBodies(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/a/x", nil))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a/x", nil))
 	if w.Code != http.StatusOK || w.Body.String() != "x" {
 		t.Errorf("a route: %d %s", w.Code, w.Body)
 	}

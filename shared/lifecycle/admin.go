@@ -36,7 +36,7 @@ const (
 
 	adminReadTimeout  = 5 * time.Second
 	adminWriteTimeout = 30 * time.Second // a scrape of /metrics
-	adminGrace        = time.Second // for answers under way at the end; net/http gives silent connections 5 s
+	adminGrace        = time.Second      // for answers under way at the end; net/http gives silent connections 5 s
 	undrainTimeout    = 5 * time.Second
 	unreadyTimeout    = 500 * time.Millisecond
 	unreadyPoll       = time.Millisecond
