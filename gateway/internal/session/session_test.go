@@ -215,6 +215,7 @@ func TestBadFrames(t *testing.T) {
 		{`{"id":1,"route":1,"payload":{"ticket":"t","extra":1}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{"ticket":"t","device":{"level":"master"}}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{"ticket":"t","device":{"flag":"UPPER"}}}`, fault.InvalidRequest},
+		{`{"id":1,"route":1,"payload":{"ticket":"t","device":{"id":"\ud800"}}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":{}}`, fault.InvalidRequest},
 		{`{"id":1,"route":1,"payload":[]}`, fault.InvalidRequest},
 		{`{"id":1,"route":1}`, fault.InvalidRequest},
