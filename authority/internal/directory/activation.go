@@ -153,8 +153,8 @@ func (s *slotDir) install(c *candidate, commitment uint64, now instant, fx *Effe
 	}
 	s.routes.insert(r, c.owner, commitment, now.second())
 	s.past.forget(life{r.Session, c.owner})
-	s.past.takePlace(r.UID, now.ms, func(l life, d departure) bool {
-		return l.session == r.Session || replaces(c.policy, r.Device, d.device)
+	s.past.takePlace(r.UID, now.ms, func(d *departure) bool {
+		return d.life.session == r.Session || replaces(c.policy, r.Device, d.device)
 	})
 	s.announce(r.UID, was, now, fx)
 }

@@ -83,13 +83,13 @@ func checkQueue[K comparable, V any](d *deadlines[K, V], err error) error {
 // check verifies that the lives that are lost, and no others, are listed by user.
 func (p *past) check() error {
 	listed := 0
-	for uid, ls := range p.lost {
-		for _, l := range ls {
-			if d, ok := p.lives.get(l); !ok || d.replaced || d.uid != uid {
+	for uid, first := range p.lost {
+		for d := first; d != nil; d = d.next {
+			if known, ok := p.lives.get(d.life); !ok || known != d || d.replaced || d.uid != uid {
 				return fmt.Errorf("lost list of %s has a wrong life", uid)
 			}
+			listed++
 		}
-		listed += len(ls)
 	}
 	for _, m := range p.lives.members {
 		if !m.value.replaced {

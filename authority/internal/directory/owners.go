@@ -108,9 +108,10 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 	closing = s.evict(r, owner, policy, now, fx, closing)
 	s.routes.insert(r, owner, 0, now.second())
 	s.past.forget(l)
-	s.past.takePlace(r.UID, now.ms, func(o life, d departure) bool {
-		return o.session == r.Session && d.seq < r.OwnerSeq || o.session != r.Session &&
-			later(r.ConnectedAt, r.Session, d.connected, o.session) && replaces(policy, r.Device, d.device)
+	s.past.takePlace(r.UID, now.ms, func(d *departure) bool {
+		o := d.life.session
+		return o == r.Session && d.seq < r.OwnerSeq || o != r.Session &&
+			later(r.ConnectedAt, r.Session, d.connected, o) && replaces(policy, r.Device, d.device)
 	})
 	if s.rebuilding() {
 		delete(s.held, r.UID) // online before and after: nothing to announce

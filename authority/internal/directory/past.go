@@ -1,10 +1,6 @@
 package directory
 
-import (
-	"slices"
-
-	"github.com/switchyard-io/switchyard/shared/identity"
-)
+import "github.com/switchyard-io/switchyard/shared/identity"
 
 // past remembers lives whose route went without their owner's doing, because the owner may still
 // hold a socket: it was cut off, or is only silent. A tombstone cannot hold such a life back, for
@@ -15,33 +11,36 @@ import (
 // then (I1). It is forgotten when its owner unregisters it or makes it a new login, after
 // Config.ReplacedTTL, or beyond Config.MaxTombstones, the oldest first.
 type past struct {
-	lives deadlines[life, departure]
-	lost  map[identity.UID][]life // those that are not replaced
+	lives deadlines[life, *departure]
+	lost  map[identity.UID]*departure // first of those that are not replaced, linked by next
 }
 
 // departure is what is known of a life that went.
 type departure struct {
+	life      life
 	uid       identity.UID
 	device    identity.Device
 	seq       uint64
 	connected int64
 	replaced  bool
+	next      *departure // of the same user, while lost
 }
 
-func departureOf(rec *record) departure {
-	return departure{uid: rec.uid, device: rec.deviceIdentity(), seq: rec.seq, connected: rec.connected}
+func departureOf(rec *record) *departure {
+	return &departure{life: life{rec.session, rec.owner}, uid: rec.uid, device: rec.deviceIdentity(), seq: rec.seq, connected: rec.connected}
 }
 
 // add remembers a life; of more than limit the oldest goes. It returns how many went.
-func (p *past) add(l life, d departure, at int64, limit int) (dropped int) {
-	p.forget(l)
+func (p *past) add(d *departure, at int64, limit int) (dropped int) {
+	p.forget(d.life)
 	if !d.replaced {
 		if p.lost == nil {
-			p.lost = make(map[identity.UID][]life)
+			p.lost = make(map[identity.UID]*departure)
 		}
-		p.lost[d.uid] = append(p.lost[d.uid], l)
+		d.next = p.lost[d.uid]
+		p.lost[d.uid] = d
 	}
-	p.lives.put(l, d, at)
+	p.lives.put(d.life, d, at)
 	for p.lives.len() > limit {
 		oldest, _, _ := p.lives.oldest()
 		p.forget(oldest)
@@ -62,33 +61,41 @@ func (p *past) forget(l life) {
 		return
 	}
 	if !d.replaced {
-		p.unlist(l, d.uid)
+		p.unlist(d)
 	}
 	p.lives.drop(l)
 }
 
-func (p *past) unlist(l life, uid identity.UID) {
-	rest := slices.DeleteFunc(p.lost[uid], func(o life) bool { return o == l })
-	if len(rest) > 0 {
-		p.lost[uid] = rest
-		return
+func (p *past) unlist(d *departure) {
+	first := p.lost[d.uid]
+	switch {
+	case first != d:
+		for e := first; e != nil; e = e.next {
+			if e.next == d {
+				e.next = d.next
+				break
+			}
+		}
+	case d.next != nil:
+		p.lost[d.uid] = d.next
+	default:
+		if delete(p.lost, d.uid); len(p.lost) == 0 {
+			p.lost = nil
+		}
 	}
-	if delete(p.lost, uid); len(p.lost) == 0 {
-		p.lost = nil
-	}
+	d.next = nil
 }
 
 // takePlace marks the lost lives of a user as replaced that taken says a new session stands for.
-func (p *past) takePlace(uid identity.UID, at int64, taken func(life, departure) bool) {
-	if p.lost == nil {
-		return
-	}
-	for _, l := range slices.Clone(p.lost[uid]) {
-		if d, _ := p.lives.get(l); taken(l, d) {
-			p.unlist(l, uid)
+func (p *past) takePlace(uid identity.UID, at int64, taken func(*departure) bool) {
+	for d := p.lost[uid]; d != nil; {
+		next := d.next
+		if taken(d) {
+			p.unlist(d)
 			d.replaced = true
-			p.lives.put(l, d, at)
+			p.lives.put(d.life, d, at)
 		}
+		d = next
 	}
 }
 

@@ -85,28 +85,29 @@ func (s *slotDir) drop(r ref, rec *record, now instant, fx *Effects) {
 
 // lose is drop for a route whose owner is silent, and may hold the session still.
 func (s *slotDir) lose(r ref, rec *record, now instant, fx *Effects) {
-	s.depart(life{rec.session, rec.owner}, departureOf(rec), now)
+	s.depart(departureOf(rec), now)
 	s.drop(r, rec, now, fx)
 }
 
 // replace removes a route for a newer one, fences it at its sequence, and has its owner close the
 // session whenever it presents it again.
 func (s *slotDir) replace(r ref, rec *record, now instant) {
-	l, d := life{rec.session, rec.owner}, departureOf(rec)
+	d := departureOf(rec)
 	d.replaced = true
-	s.bury(l, d.seq, now)
-	s.depart(l, d, now)
+	s.bury(d.life, d.seq, now)
+	s.depart(d, now)
 	s.routes.remove(r, rec)
 }
 
-func (s *slotDir) depart(l life, d departure, now instant) {
-	s.counters.TombstonesLost += uint64(s.past.add(l, d, now.ms, s.cfg.MaxTombstones))
+func (s *slotDir) depart(d *departure, now instant) {
+	s.counters.TombstonesLost += uint64(s.past.add(d, now.ms, s.cfg.MaxTombstones))
 }
 
 // refuse has the owner of a restored route close it, now and if the answer should be lost.
 func (s *slotDir) refuse(r *Route, owner ownerKey, now instant) {
-	d := departure{uid: r.UID, device: r.Device, seq: r.OwnerSeq, connected: r.ConnectedAt, replaced: true}
-	s.depart(life{r.Session, owner}, d, now)
+	s.depart(&departure{
+		life: life{r.Session, owner}, uid: r.UID, device: r.Device, seq: r.OwnerSeq, connected: r.ConnectedAt, replaced: true,
+	}, now)
 }
 
 func (s *slotDir) bury(l life, seq uint64, now instant) {
