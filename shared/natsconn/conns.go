@@ -18,6 +18,8 @@ const DrainTimeout = 5 * time.Second
 
 const (
 	dialTimeout = 2 * time.Second
+	// reasonWait bounds the wait for the reason of a failed connect, which NATS tells by a callback.
+	reasonWait = time.Second
 	// maxPingsOut unanswered pings cut the connection.
 	maxPingsOut = 2
 	controlPing = time.Second
@@ -55,6 +57,7 @@ type watch struct {
 	lameDucks     atomic.Int64
 	lastErr       atomic.Pointer[error]
 	connected     chan struct{} // gets one token at the first connect
+	failed        chan struct{} // gets one token when lastErr is set
 	closed        chan struct{} // closed with the connection
 }
 
@@ -113,7 +116,8 @@ func (c Config) options() ([]nats.Option, error) {
 }
 
 func newWatch(name string, log *slog.Logger) *watch {
-	return &watch{name: name, log: log.With("connection", name), connected: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &watch{name: name, log: log.With("connection", name), connected: make(chan struct{}, 1),
+		failed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 func (w *watch) connect(ctx context.Context, url string, opts []nats.Option) (*nats.Conn, error) {
@@ -125,14 +129,44 @@ func (w *watch) connect(ctx context.Context, url string, opts []nats.Option) (*n
 	case <-w.connected:
 		return nc, nil
 	case <-ctx.Done():
+		w.awaitReason()
+		err := w.notConnected(nc, context.Cause(ctx))
 		nc.Close()
-		return nil, w.notConnected(context.Cause(ctx))
+		return nil, err
 	}
 }
 
-// notConnected prefers what the server or the dialer said last over the reason given.
-func (w *watch) notConnected(reason error) error {
-	if last := w.lastErr.Load(); last != nil && *last != nil {
+// awaitReason returns when it is known why the connection is away: a first connect that failed is
+// always told, but perhaps a moment after ctx has ended.
+func (w *watch) awaitReason() {
+	timer := time.NewTimer(reasonWait)
+	defer timer.Stop()
+	select {
+	case <-w.failed:
+	case <-w.connected: // just now
+	case <-timer.C:
+	}
+}
+
+// fail keeps why the connection is away. A connection that is closed on purpose has no reason, and
+// takes none away.
+func (w *watch) fail(err error) {
+	if err == nil {
+		return
+	}
+	w.lastErr.Store(&err)
+	select {
+	case w.failed <- struct{}{}:
+	default:
+	}
+}
+
+// notConnected prefers what the server or the dialer said last over the reason given. A refused
+// login is in LastError only, which is cleared by the next connect that gets less far.
+func (w *watch) notConnected(nc *nats.Conn, reason error) error {
+	if last := nc.LastError(); last != nil {
+		reason = last
+	} else if last := w.lastErr.Load(); last != nil {
 		reason = *last
 	}
 	if reason == nil {
@@ -144,9 +178,9 @@ func (w *watch) notConnected(reason error) error {
 func (w *watch) handlers() []nats.Option {
 	return []nats.Option{
 		nats.ConnectHandler(func(*nats.Conn) { w.connected <- struct{}{} }),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { w.lastErr.Store(&err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { w.fail(err) }),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
-			w.lastErr.Store(&err)
+			w.fail(err)
 			if nc.IsClosed() || nc.IsDraining() {
 				return
 			}
@@ -184,10 +218,10 @@ func (w *watch) asyncError(sub *nats.Subscription, err error) {
 // Check is nil while both are connected, else wraps ErrNotConnected. It does not block.
 func (c *Conns) Check() error {
 	if !c.Control.IsConnected() {
-		return c.control.notConnected(nil)
+		return c.control.notConnected(c.Control, nil)
 	}
 	if !c.Data.IsConnected() {
-		return c.data.notConnected(nil)
+		return c.data.notConnected(c.Data, nil)
 	}
 	return nil
 }
