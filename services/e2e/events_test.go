@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/gobwas/ws"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard-io/switchyard/services/e2e/lab"
 )
@@ -13,13 +15,21 @@ import (
 // testClosedEvents: however a session ends, its event has a code and a reason.
 func testClosedEvents(t *testing.T, d *deployment) {
 	b, id := d.backend(t), newUser()
-	sub, err := b.SubscribeSync("sy.v1.event.session.closed." + id.RegionID + "." + id.RealmID)
-	if err == nil {
-		err = b.Flush()
-	}
+	js, err := jetstream.New(b.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
+	events, err := js.OrderedConsumer(t.Context(), "SY_EVENTS", jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{"sy.v1.event.session.closed." + id.RegionID + "." + id.RealmID},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, err := events.Messages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Stop()
 	for name, c := range map[string]struct {
 		end    func(*lab.Client)
 		code   int
@@ -37,8 +47,10 @@ func testClosedEvents(t *testing.T, d *deployment) {
 	} {
 		client := login(t, b, d.gateways[0], lab.JSON, id, dev(name))
 		c.end(client)
-		for deadline := time.Now().Add(10 * time.Second); ; {
-			m, err := sub.NextMsg(time.Until(deadline))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for {
+			m, err := feed.Next(jetstream.NextContext(ctx))
 			if err != nil {
 				t.Fatalf("%s: no event: %v", name, err)
 			}
@@ -47,14 +59,14 @@ func testClosedEvents(t *testing.T, d *deployment) {
 				Code      int    `json:"code"`
 				Reason    string `json:"reason"`
 			}
-			if err := json.Unmarshal(m.Data, &e); err != nil {
+			if err := json.Unmarshal(m.Data(), &e); err != nil {
 				t.Fatal(err)
 			}
 			if e.SessionID != client.Session { // another test's
 				continue
 			}
 			if e.Code != c.code || e.Reason != c.reason {
-				t.Errorf("%s: %s, want %d %q", name, m.Data, c.code, c.reason)
+				t.Errorf("%s: %s, want %d %q", name, m.Data(), c.code, c.reason)
 			}
 			break
 		}
