@@ -15,17 +15,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/switchyard-io/switchyard/gateway/internal/frame"
 	"github.com/switchyard-io/switchyard/shared/fault"
 )
 
 // Limits of the HTTP side, which serves upgrades and small pages.
 const (
-	maxHeaderBytes = 16 << 10
-	httpIdle       = 60 * time.Second
-	httpWrite      = 30 * time.Second
-	stopLinger     = time.Second            // of Stop, for clients that have been told everything and do not hang up
-	acceptPause    = 100 * time.Millisecond // after a failed accept, most often for want of descriptors
+	maxHeaderBytes  = 16 << 10
+	httpIdle        = 60 * time.Second
+	httpWrite       = 30 * time.Second
+	stopLinger      = time.Second            // of Stop, for clients that have been told everything and do not hang up
+	originLogBurst  = 10                     // refused origins that are logged at first
+	originLogEvery  = 10 * time.Second       // and then at most one in this time
+	maxLoggedOrigin = 256                    // bytes
+	acceptPause     = 100 * time.Millisecond // after a failed accept, most often for want of descriptors
 )
 
 // keepAlive finds peers that vanished without a word in about two minutes, should nothing else.
@@ -41,6 +46,8 @@ type Listener struct {
 	http    *http.Server
 	line    line
 	stats   counters
+
+	refusedOrigins rate.Sometimes // logged
 
 	leaving atomic.Bool // Stop was called: nobody is lingered for any longer than stopLinger
 
@@ -71,6 +78,8 @@ func New(cfg Config, hooks Hooks, log *slog.Logger) (*Listener, error) {
 		origins: originSet(cfg.AllowedOrigins),
 		failed:  make(chan error, 2),
 		perIP:   make(map[netip.Addr]int),
+
+		refusedOrigins: rate.Sometimes{First: originLogBurst, Interval: originLogEvery},
 	}
 	l.line.some.L = &l.line.mu
 	l.http = l.newServer()

@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -158,6 +161,33 @@ func TestOrigins(t *testing.T) {
 		if status != tc.want || (status == 403) != (code == fault.Forbidden) {
 			t.Errorf("%s: got %d %s, want %d", tc.name, status, code, tc.want)
 		}
+	}
+}
+
+func TestRefusedOriginsAreLogged(t *testing.T) {
+	var out bytes.Buffer // the handler writes one record at a time, each before its answer
+	l, err := New(Config{Listen: "127.0.0.1:0"}, Hooks{Open: func(*Conn) Events { return newRecorder() }}, slog.New(slog.NewTextHandler(&out, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range originLogBurst + 5 {
+		r := httptest.NewRequest(http.MethodGet, "http://game.example/v1/connect", nil)
+		for k, v := range map[string]string{"Upgrade": "websocket", "Connection": "Upgrade", headerVersion: version, headerKey: strings.Repeat("k", keyBytes)} {
+			r.Header.Set(k, v)
+		}
+		r.Header.Set("Origin", fmt.Sprintf("https://evil-%d.example/%s", i, strings.Repeat("x", 1000)))
+		w := httptest.NewRecorder()
+		l.upgrade(w, r)
+		if w.Code != http.StatusForbidden {
+			t.Fatalf("%d", w.Code)
+		}
+	}
+	logged := out.String()
+	if n := strings.Count(logged, "origin refused"); n != originLogBurst || !strings.Contains(logged, "evil-0.example") {
+		t.Errorf("%d records: %s", n, logged)
+	}
+	if strings.Contains(logged, strings.Repeat("x", maxLoggedOrigin)) {
+		t.Error("an origin was logged whole")
 	}
 }
 

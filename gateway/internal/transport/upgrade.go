@@ -27,6 +27,7 @@ func (l *Listener) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	if !l.originAllowed(r) {
 		l.stats.refused.Add(1)
+		l.logOrigin(r)
 		errOrigin.WriteHTTP(w)
 		return
 	}
@@ -146,6 +147,15 @@ func (l *Listener) originAllowed(r *http.Request) bool {
 	}
 	u, err := url.Parse(values[0])
 	return err == nil && u.Host != "" && sameHost(u.Scheme, u.Host, r.Host)
+}
+
+// logOrigin tells now and then which origins are refused: most often one that was forgotten in the
+// configuration.
+func (l *Listener) logOrigin(r *http.Request) {
+	l.refusedOrigins.Do(func() {
+		origin := strings.Join(r.Header.Values("Origin"), ", ")
+		l.log.Info("origin refused", "origin", origin[:min(len(origin), maxLoggedOrigin)])
+	})
 }
 
 func originSet(allowed []string) map[string]bool {
