@@ -31,6 +31,7 @@ func (s *steward) claim(ctx context.Context, ids []slot.ID) {
 	guard := s.e.guard()
 	results := make([]outcome, len(ids))
 	each(ids, func(i int, id slot.ID) { results[i] = s.e.tryClaim(ctx, id, s.entry(id)) })
+	acquired := 0
 	for i, id := range ids {
 		r := results[i]
 		if r.entry.Term > 0 {
@@ -42,10 +43,14 @@ func (s *steward) claim(ctx context.Context, ids []slot.ID) {
 			t := guard
 			t.entry = r.entry
 			s.hold(id, t, true)
+			acquired++
 		case errors.Is(r.err, errUnavailable):
 			s.retry[id] = time.Now().Add(claimRetry)
 			s.e.cfg.Log.Warn("slot could not be claimed", "slot_id", int(id), "error", r.err)
 		}
+	}
+	if acquired > 0 {
+		s.e.cfg.Log.Info("slots acquired", "count", acquired)
 	}
 	s.e.cfg.Pulse()
 }
@@ -122,6 +127,7 @@ func (s *steward) confirm(ctx context.Context) {
 	}
 	results := make([]outcome, len(ids))
 	each(ids, func(i int, id slot.ID) { results[i] = s.e.tryConfirm(ctx, id, s.e.tenures[id].Load().entry) })
+	confirmed := 0
 	for i, id := range ids {
 		r := results[i]
 		count(s.e.counts.doubts, "result", result(r.err))
@@ -133,9 +139,13 @@ func (s *steward) confirm(ctx context.Context) {
 			t := guard
 			t.entry = r.entry
 			s.hold(id, t, false)
+			confirmed++
 		case errors.Is(r.err, errTaken) && r.entry.Term > 0 && !r.entry.sameLeadership(s.e.tenures[id].Load().entry):
 			s.drop(id, LossSuperseded)
 		}
+	}
+	if confirmed > 0 {
+		s.e.cfg.Log.Info("slots confirmed", "count", confirmed)
 	}
 }
 
@@ -221,7 +231,7 @@ func (s *steward) hold(id slot.ID, t tenure, fresh bool) {
 	if !fresh {
 		msg = "slot confirmed"
 	}
-	s.e.cfg.Log.Info(msg, "slot_id", int(id), "term", t.entry.Term)
+	s.e.cfg.Log.Debug(msg, "slot_id", int(id), "term", t.entry.Term)
 }
 
 // drop ends a tenure.

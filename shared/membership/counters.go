@@ -41,7 +41,7 @@ func (c *counters) event(ev Event) {
 	switch ev.Kind {
 	case Joined:
 		c.joined.Add(ctx, 1, metric.WithAttributes(by))
-		c.log.Info("node joined", append(peer, "version", ev.Node.Version)...)
+		c.log.Debug("node joined", append(peer, "version", ev.Node.Version)...)
 	case Left:
 		c.left.Add(ctx, 1, metric.WithAttributes(by, attribute.String("reason", string(ev.Reason))))
 		c.log.Info("node left", append(peer, "reason", string(ev.Reason))...)
