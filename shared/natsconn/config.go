@@ -8,6 +8,9 @@ import (
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
 
+// DefaultURL is the default of NATS_URL.
+const DefaultURL = "nats://127.0.0.1:4222"
+
 // Config says where NATS is and how to log in there. Fill it with envconfig.
 type Config struct {
 	// URL is a comma list of server URLs.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,13 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
+	}
+}
+
+func TestDefaultURL(t *testing.T) {
+	field, _ := reflect.TypeFor[natsconn.Config]().FieldByName("URL")
+	if got := field.Tag.Get("default"); got != natsconn.DefaultURL {
+		t.Errorf("NATS_URL defaults to %s, not to %s", got, natsconn.DefaultURL)
 	}
 }
 
