@@ -79,7 +79,7 @@ func (w *Worldrouter) open(ctx context.Context) (*running, error) {
 		conns.Close()
 		return nil, err
 	}
-	if r.micro, err = lifecycle.Micro(conns.Data, w.node, "which World lives and which shard it owns"); err != nil {
+	if r.micro, err = lifecycle.Micro(conns.Data, w.node, "World routing: life and health"); err != nil {
 		conns.Close()
 		return nil, errors.Join(err, r.observed.Unregister())
 	}
