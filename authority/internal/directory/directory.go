@@ -212,8 +212,10 @@ func (d *Directory) Touch(t slot.Target, o Owner, live []SessionSeq, now time.Ti
 // Restore takes live sessions of one owner back, after a new term or when a touch found them
 // missing. Complete says that the owner has now reported the whole hash slot (as OwnerReported).
 //
-// Of two routes that conflict the one committed in this term wins, and of two restored ones the
-// later connected. Sessions of the caller that lost, or that were replaced before, whatever
+// A route that was committed in this term wins over a restored one that it replaces, whatever their
+// clocks say; only where this term has itself seen the restored life go, and either could have come
+// after the other, do the times of connecting decide, as they do between two restored routes: the
+// later wins. A restored route never evicts a committed one. Sessions of the caller that lost, or that were replaced before, whatever
 // became of their replacement, are appended to closing: the owner closes them. Routes of other owners
 // that lost are in fx.Evicted. Every route's own Gateway and Boot are ignored in favour of o.
 //

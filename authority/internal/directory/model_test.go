@@ -278,6 +278,7 @@ func (m *model) restore(o Owner, r Route) (closing, evicted []identity.SessionID
 	after := func(x, y Route) bool {
 		return x.ConnectedAt > y.ConnectedAt || x.ConnectedAt == y.ConnectedAt && x.Session.String() > y.Session.String()
 	}
+	_, seen := m.past[modelLife{r.Session, o}]
 	var losers []modelRoute
 	for _, x := range m.routes {
 		endsR, endedByR := ends(PolicyDevice, x.Device, r.Device), ends(PolicyDevice, r.Device, x.Device)
@@ -286,7 +287,7 @@ func (m *model) restore(o Owner, r Route) (closing, evicted []identity.SessionID
 		case x.UID != r.UID:
 		case x.Session == r.Session:
 			losers = append(losers, x)
-		case endsR && (after(x.Route, r) || committed && endedByR):
+		case endsR && (after(x.Route, r) || committed && (!seen || endedByR)):
 			m.depart(r, true)
 			return []identity.SessionID{r.Session}, nil
 		case endedByR && after(r, x.Route) && !committed:

@@ -97,7 +97,7 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 		return append(closing, r.Session), nil
 	}
 	policy := s.cfg.Policy(r.UID)
-	if s.losesTo(r, policy) {
+	if s.losesTo(r, owner, policy) {
 		s.refuse(r, owner, now)
 		return append(closing, r.Session), nil
 	}
@@ -122,14 +122,16 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 }
 
 // losesTo reports whether a later session of the user has taken a restored one's place. Which is
-// later, the clocks of two gateways say only where the leader cannot: of a session that was
-// committed in this term it knows that everything it conflicts with came before, or it would have
-// made way.
-func (s *slotDir) losesTo(r *Route, p Policy) (loses bool) {
+// later, the clocks of two gateways say only where the leader cannot. It knows of a session that was
+// committed in this term: what it conflicts with either way came before, or it would have made way;
+// and so did every life that this term has not seen go, for it cannot have begun in this term.
+func (s *slotDir) losesTo(r *Route, owner ownerKey, p Policy) (loses bool) {
+	_, seen := s.past.lives.get(life{r.Session, owner})
 	s.routes.each(r.UID, func(_ ref, rec *record) bool {
 		device := rec.deviceIdentity()
 		loses = rec.session != r.Session && replaces(p, device, r.Device) &&
-			(later(rec.connected, rec.session, r.ConnectedAt, r.Session) || rec.committed() && replaces(p, r.Device, device))
+			(rec.committed() && (!seen || replaces(p, r.Device, device)) ||
+				later(rec.connected, rec.session, r.ConnectedAt, r.Session))
 		return !loses
 	})
 	return loses

@@ -3,6 +3,7 @@ package directory
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,13 +72,16 @@ func TestI1_ReplacedSessionDoesNotComeBack(t *testing.T) {
 
 // Not even a clock ahead of its replacement's lets a session win that was there before.
 func TestI1_ClocksDoNotBringAReplacedSessionBack(t *testing.T) {
-	for _, how := range []string{"replaced", "gone", "expired", "unreported"} {
+	for _, how := range []string{"replaced", "gone", "expired", "unreported", "unreported beside a master"} {
 		u, a, b, _ := phones()
+		if how == "unreported beside a master" { // which a slave would not have replaced
+			b.Device = app("console", identity.LevelMaster)
+		}
 		b.ConnectedAt = a.ConnectedAt - 1000
 		d := open(t, Config{TTL: time.Second, RebuildWait: time.Millisecond}, owner(1))
 		var fx Effects
 		now := epoch.Add(time.Minute)
-		if how != "unreported" {
+		if !strings.HasPrefix(how, "unreported") {
 			if err := d.OwnerReported(target(1), owner(1), epoch, &fx); err != nil {
 				t.Fatal(err)
 			}
