@@ -154,7 +154,7 @@ func (s *slotDir) install(c *candidate, commitment uint64, now instant, fx *Effe
 	s.routes.insert(r, c.owner, commitment, now.second())
 	s.past.forget(life{r.Session, c.owner})
 	s.past.takePlace(r.UID, now.ms, func(d *departure) bool {
-		return d.life.session == r.Session || replaces(c.policy, r.Device, d.device)
+		return d.life.session == r.Session || standsFor(c.policy, r.Device, d.device)
 	})
 	s.announce(r.UID, was, now, fx)
 }

@@ -232,7 +232,9 @@ func (m *model) commit(n uint64, id identity.SessionID, confirmed []identity.Ses
 	}
 	m.remove(append(list, id)...)
 	m.routes = append(m.routes, modelRoute{c.Route, n, m.now})
-	m.arrive(c.Route, func(lost Route) bool { return lost.Session == id || ends(c.policy, c.Device, lost.Device) })
+	m.arrive(c.Route, func(lost Route) bool {
+		return lost.Session == id || c.policy == PolicyRejectNew || ends(c.policy, c.Device, lost.Device)
+	})
 	return nil, nil
 }
 

@@ -111,7 +111,7 @@ func (s *slotDir) restoreOne(r *Route, owner ownerKey, now instant, fx *Effects,
 	s.past.takePlace(r.UID, now.ms, func(d *departure) bool {
 		o := d.life.session
 		return o == r.Session && d.seq < r.OwnerSeq || o != r.Session &&
-			later(r.ConnectedAt, r.Session, d.connected, o) && replaces(policy, r.Device, d.device)
+			later(r.ConnectedAt, r.Session, d.connected, o) && standsFor(policy, r.Device, d.device)
 	})
 	if s.rebuilding() {
 		delete(s.held, r.UID) // online before and after: nothing to announce
@@ -129,8 +129,8 @@ func (s *slotDir) losesTo(r *Route, owner ownerKey, p Policy) (loses bool) {
 	_, seen := s.past.lives.get(life{r.Session, owner})
 	s.routes.each(r.UID, func(_ ref, rec *record) bool {
 		device := rec.deviceIdentity()
-		loses = rec.session != r.Session && replaces(p, device, r.Device) &&
-			(rec.committed() && (!seen || replaces(p, r.Device, device)) ||
+		loses = rec.session != r.Session && standsFor(p, device, r.Device) &&
+			(rec.committed() && (!seen || standsFor(p, r.Device, device)) ||
 				later(rec.connected, rec.session, r.ConnectedAt, r.Session))
 		return !loses
 	})
@@ -145,7 +145,7 @@ func (s *slotDir) evict(r *Route, owner ownerKey, p Policy, now instant, fx *Eff
 		var out ref
 		s.routes.each(r.UID, func(at ref, rec *record) bool {
 			if rec.session == r.Session || !rec.committed() && later(r.ConnectedAt, r.Session, rec.connected, rec.session) &&
-				replaces(p, r.Device, rec.deviceIdentity()) {
+				standsFor(p, r.Device, rec.deviceIdentity()) {
 				out = at
 			}
 			return out == 0

@@ -107,6 +107,52 @@ func TestI1_ClocksDoNotBringAReplacedSessionBack(t *testing.T) {
 	}
 }
 
+// Where a user may have one session only, the one that was let in while the first was away stays the
+// only one when the first comes back, on whatever device and by whatever clock, and so does the later
+// of two that come back.
+func TestI1_RejectNewLeavesOneSession(t *testing.T) {
+	rejects := Config{Policy: func(identity.UID) Policy { return PolicyRejectNew }}
+	u, a, b, _ := phones()
+	b.Device = app("tablet", identity.LevelSlave)
+	for _, skew := range []int64{-1000, 1000} {
+		for _, cfg := range []Config{{}, rejects} {
+			b.ConnectedAt = a.ConnectedAt + skew
+			d := open(t, cfg)
+			var fx Effects
+			login(t, d, a, epoch, &fx)
+			d.OwnerGone(owner(1), epoch, &fx)
+			reg, err := d.Register(target(1), b, PolicyRejectNew, epoch)
+			if err == nil {
+				err = d.Commit(target(1), reg.Candidate, b.Session, nil, epoch, &fx)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.OwnerBack(owner(1))
+			if !returns(t, d, a, epoch, &fx) || len(fx.Evicted) > 0 {
+				t.Fatalf("the first is back, evicted %v", fx.Evicted)
+			}
+			if _, got := look(t, d, target(1), u); len(got) != 1 || got[0].Session != b.Session {
+				t.Fatalf("%v", got)
+			}
+		}
+		d := open(t, rejects, owner(1), owner(2))
+		var fx Effects
+		for _, r := range []Route{a, b} {
+			if _, err := d.Restore(target(1), r.Owner(), []Route{r}, true, epoch, &fx, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := a
+		if skew > 0 {
+			want = b
+		}
+		if _, got := look(t, d, target(1), u); len(got) != 1 || got[0].Session != want.Session {
+			t.Fatalf("%v", got)
+		}
+	}
+}
+
 // Nor does such a clock evict one that it would have replaced, had it come later: a slave that logged
 // in beside a master stays beside it.
 func TestI1_ClocksDoNotEvictWhoCameLater(t *testing.T) {

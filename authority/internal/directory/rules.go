@@ -39,6 +39,13 @@ func replaces(p Policy, newer, older identity.Device) bool {
 	}
 }
 
+// standsFor reports whether a session that was let in on device newer has taken the place of an
+// earlier one on device older. Where a second session is refused, one that was let in after all,
+// because the first had gone with its owner, stands for every other: both must not live (I1).
+func standsFor(p Policy, newer, older identity.Device) bool {
+	return p == PolicyRejectNew || replaces(p, newer, older)
+}
+
 // mayReplace reports whether a session on device d could ever replace or be refused because of
 // another: if so, it must not be let in while some owner's sessions are still unknown (I1).
 func mayReplace(p Policy, d identity.Device) bool {
