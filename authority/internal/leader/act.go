@@ -26,7 +26,8 @@ type Action struct {
 	Group    string
 	Except   identity.SessionID // this session is left alone
 	Deadline time.Time
-	// Done is called once, from any goroutine: how many sessions it was done for, and the users for
+	// Done is called once, from any goroutine: how many sessions it was done for, and the users (some
+	// perhaps twice) for
 	// some session of which that is not known, "" for a session named by id of whom nothing is known.
 	// With an error nothing was done, but with ErrRefused. It must not block.
 	Done func(done int, unknown []identity.UID, err error)
@@ -37,7 +38,8 @@ var ErrRefused = errors.New("leader: refused by an owner")
 
 // Act has the owners do an action. For Config.RebuildHold after a slot's opening it refuses with
 // directory.ErrUnavailable, and does nothing, while gateways have not reported. After that it is done
-// for the sessions that are known, and users without any are unknown.
+// for the sessions that are known, and every user is unknown: a gateway that has not reported may
+// hold more of anybody's.
 func (l *Leader) Act(a Action) {
 	routes, unknown, err := l.actRoutes(&a)
 	if err != nil || len(routes) == 0 {
@@ -73,6 +75,7 @@ func (l *Leader) actRoutes(a *Action) (routes []directory.Route, unknown []ident
 	}
 	f := founds.Get().(*directory.Found)
 	defer func() { f.Reset(); founds.Put(f) }()
+	rebuilding := l.dir.SlotStats(a.Target.Hash).Rebuilding // before looking: what is reported later is missed
 	if err := l.dir.Lookup(a.Target, a.Users, f); err != nil {
 		return nil, nil, err
 	}
@@ -81,10 +84,11 @@ func (l *Leader) actRoutes(a *Action) (routes []directory.Route, unknown []ident
 	}
 	for i, e := range f.Entries {
 		switch {
-		case e.Presence != directory.PresenceUnknown:
 		case i < len(a.Users):
-			unknown = append(unknown, a.Users[i])
-		default:
+			if rebuilding || e.Presence == directory.PresenceUnknown {
+				unknown = append(unknown, a.Users[i])
+			}
+		case e.Presence == directory.PresenceUnknown:
 			unknown = append(unknown, "")
 		}
 	}
