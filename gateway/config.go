@@ -150,6 +150,7 @@ func (c Config) session(gatewayID string) session.Config {
 func (c Config) activation() activation.Config {
 	return activation.Config{
 		EvictTimeout: c.EvictTimeout, ReleaseTimeout: releaseTimeout,
+		AttemptTimeout: min(c.AuthenticationTimeout, c.RequestTimeout),
 		MaxConcurrent: c.MaxActivations, MaxCommits: maxCommits,
 	}
 }

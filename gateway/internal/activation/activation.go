@@ -49,9 +49,20 @@ type Owners interface {
 type Config struct {
 	EvictTimeout   time.Duration // how long old owners may take to confirm; then they are fenced
 	ReleaseTimeout time.Duration // how long a release may take, and less within an attempt's time, before the client is told that the ticket is spent
+	AttemptTimeout time.Duration // the longest that an attempt may take
 	MaxConcurrent  int           // activations at work at once; more wait
 	MaxCommits     int           // registers and commits of one activation
 }
+
+// minEvictTime is the least that old owners get before they are called silent (I1). Where attempts
+// are configured to be shorter than usual, it is a share of them.
+const minEvictTime = 500 * time.Millisecond
+
+func (c Config) minEvict() time.Duration {
+	return min(minEvictTime, c.EvictTimeout, c.AttemptTimeout/10)
+}
+
+var tooLate = fault.Wrap(fault.Unavailable, fault.ErrUnavailable.Message, errors.New("activation: too little time is left"))
 
 // Deps are what an Activation needs.
 type Deps struct {
@@ -76,7 +87,7 @@ var _ session.Activator = (*Activation)(nil)
 
 // New checks the configuration.
 func New(cfg Config, deps Deps) (*Activation, error) {
-	if min(cfg.EvictTimeout, cfg.ReleaseTimeout) <= 0 || min(cfg.MaxConcurrent, cfg.MaxCommits) < 1 {
+	if min(cfg.EvictTimeout, cfg.ReleaseTimeout, cfg.AttemptTimeout) <= 0 || min(cfg.MaxConcurrent, cfg.MaxCommits) < 1 {
 		return nil, errors.New("activation: all bounds must be above 0")
 	}
 	return &Activation{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxConcurrent)}, nil

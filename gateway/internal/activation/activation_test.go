@@ -196,6 +196,27 @@ func TestI1_ASilentOwnerIsFencedAndLocksNobodyOut(t *testing.T) {
 	})
 }
 
+// TestI1_AnOwnerIsNotCalledSilentAtOnce: what is left of an attempt's time is too little to tell.
+func TestI1_AnOwnerIsNotCalledSilentAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.register = func() ([]presence.Conflict, error) { return []presence.Conflict{conflict()}, nil }
+		w.redeem = func() error {
+			<-time.After(3500 * time.Millisecond) // synthetic: of 4 s
+			return nil
+		}
+		w.login()
+		<-time.After(4 * time.Second)
+		synctest.Wait()
+		w.expect(t, "register redeem abort release:j1 refused")
+		if code := w.errorCode(t); code != fault.Unavailable {
+			t.Errorf("told %s", code)
+		}
+		if len(w.confirmed) != 0 {
+			t.Errorf("confirmed %v", w.confirmed)
+		}
+	})
+}
+
 func TestALostLeaderIsFollowed(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		k := conflict()

@@ -58,7 +58,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.act, err = activation.New(activation.Config{
-		EvictTimeout: 3 * time.Second, ReleaseTimeout: 2 * time.Second, MaxConcurrent: 4, MaxCommits: 4,
+		EvictTimeout: 3 * time.Second, ReleaseTimeout: 2 * time.Second, AttemptTimeout: 5 * time.Second,
+		MaxConcurrent: 4, MaxCommits: 4,
 	}, activation.Deps{Registry: w.reg, Verifier: w, Ledger: w, Presence: w, Owners: w, Routes: w})
 	if err != nil {
 		t.Fatal(err)

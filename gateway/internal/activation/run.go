@@ -124,7 +124,9 @@ func (r *run) commit(ctx context.Context) error {
 		if r.gone() { // nobody is closed for a client that has left
 			return session.ErrClosed
 		}
-		r.evict(ctx, conflicts)
+		if err := r.evict(ctx, conflicts); err != nil {
+			return err
+		}
 		// From here on pushes may come for the route, before this process hears that it is there.
 		if !r.deps.Registry.MarkCommitting(r.entry, firstSeq) {
 			return session.ErrClosed
@@ -154,14 +156,18 @@ const firstSeq = 1
 
 // evict has the conflicting sessions closed, and confirms them. An owner that stays silent does
 // not lock the user out: its session counts as confirmed when the time is over, because the
-// commit takes its route away, and it is told to close when it reports again (I1).
-func (r *run) evict(ctx context.Context, conflicts []presence.Conflict) {
+// commit takes its route away, and it is told to close when it reports again (I1). Where too little
+// time is left to call an owner silent, nobody is asked and the attempt fails.
+func (r *run) evict(ctx context.Context, conflicts []presence.Conflict) error {
 	if len(conflicts) == 0 {
-		return
+		return nil
 	}
 	wait := r.cfg.EvictTimeout
 	if end, ok := ctx.Deadline(); ok { // a silent owner must not use up the time of the commit
 		wait = min(wait, time.Until(end)*3/4)
+	}
+	if wait < r.cfg.minEvict() {
+		return tooLate
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -175,6 +181,7 @@ func (r *run) evict(ctx context.Context, conflicts []presence.Conflict) {
 	for _, c := range conflicts {
 		r.confirmed = append(r.confirmed, c.Session)
 	}
+	return nil
 }
 
 func (r *run) unconfirmed(conflicts []presence.Conflict) []presence.Conflict {
