@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/switchyard-io/switchyard/gateway"
 	"github.com/switchyard-io/switchyard/gateway/web"
@@ -34,6 +36,7 @@ func (s *site) openDemo(ctx context.Context) (*demo, error) {
 	return &demo{conns: conns}, nil
 }
 
+// demoURL is where a person finds the page. The gateways must have started.
 // close ends the page's connections; a nil demo has none.
 func (d *demo) close() {
 	if d != nil {
@@ -41,10 +44,24 @@ func (d *demo) close() {
 	}
 }
 
-// demoOrigins are the pages of all gateways: a page may connect to the other gateways too. It is
-// nil, which leaves each gateway to its own host, unless the addresses are known to be a person's
-// own machine.
-func demoOrigins(listen string, gateways int) ([]string, error) {
+// demoURL is where a person finds the page. The gateways must have started.
+func (s *site) demoURL() string { return "http" + strings.TrimPrefix(s.gateways[0].URL(), "ws") + "/" }
+
+// origins are those that every gateway lets in: the configured ones, and the demo pages'.
+func (s *site) origins() ([]string, error) {
+	cfg := s.settings.Gateway
+	if !s.settings.Demo {
+		return cfg.AllowedOrigins, nil
+	}
+	pages, err := demoOrigins(cfg.Listen, s.settings.Gateways, len(cfg.AllowedOrigins) > 0)
+	return slices.Concat(cfg.AllowedOrigins, pages), err
+}
+
+// demoOrigins are the pages of all gateways: a page may connect to the other gateways too. Unless
+// the addresses are known to be a person's own machine it is nil, which leaves each gateway to its
+// own host; but where a list is configured the own host does not count, and they are named as far
+// as listen tells them.
+func demoOrigins(listen string, gateways int, listed bool) ([]string, error) {
 	var out []string
 	for i := range gateways {
 		addr, err := nextPort(listen, i)
@@ -56,10 +73,15 @@ func demoOrigins(listen string, gateways int) ([]string, error) {
 			return nil, err
 		}
 		ip, _ := netip.ParseAddr(host) // a name is the zero address, no loopback
-		if port == "0" || host != "localhost" && !ip.IsLoopback() {
+		local := host == "localhost" || ip.IsLoopback()
+		if port == "0" || !local && !listed {
 			return nil, nil
 		}
-		for _, name := range []string{"127.0.0.1", "localhost", "::1"} {
+		names := []string{"127.0.0.1", "localhost", "::1"}
+		if !local && host != "" && !ip.IsUnspecified() {
+			names = []string{host}
+		}
+		for _, name := range names {
 			out = append(out, "http://"+net.JoinHostPort(name, port))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/switchyard-io/switchyard/gateway"
 	"github.com/switchyard-io/switchyard/services/operator"
 	"github.com/switchyard-io/switchyard/shared/lifecycle"
 )
@@ -173,20 +174,41 @@ func TestHelpListsEachVariableOnce(t *testing.T) {
 func TestDemoOrigins(t *testing.T) {
 	for _, c := range []struct {
 		listen string
+		listed bool
 		want   int
 		has    string
 	}{
-		{"127.0.0.1:7000", 6, "http://localhost:7001"},
-		{"localhost:7000", 6, "http://127.0.0.1:7000"},
-		{"[::1]:7000", 6, "http://[::1]:7001"},
-		{"127.0.0.1:0", 0, ""},
-		{"0.0.0.0:7000", 0, ""},
-		{":7000", 0, ""},
-		{"example.org:7000", 0, ""},
+		{"127.0.0.1:7000", false, 6, "http://localhost:7001"},
+		{"localhost:7000", false, 6, "http://127.0.0.1:7000"},
+		{"[::1]:7000", false, 6, "http://[::1]:7001"},
+		{"127.0.0.1:0", false, 0, ""},
+		{"0.0.0.0:7000", false, 0, ""},
+		{":7000", false, 0, ""},
+		{"example.org:7000", false, 0, ""},
+		{"127.0.0.1:7000", true, 6, "http://localhost:7001"},
+		{":7000", true, 6, "http://localhost:7001"},
+		{"0.0.0.0:7000", true, 6, "http://127.0.0.1:7000"},
+		{"example.org:7000", true, 2, "http://example.org:7001"},
+		{"127.0.0.1:0", true, 0, ""},
 	} {
-		got, err := demoOrigins(c.listen, 2)
+		got, err := demoOrigins(c.listen, 2, c.listed)
 		if err != nil || len(got) != c.want || c.want > 0 && !slices.Contains(got, c.has) {
 			t.Errorf("%s: %v, %v", c.listen, got, err)
 		}
+	}
+}
+
+// A configured list neither loses its origins to the demo page, nor shuts the page out.
+func TestOriginsWithTheDemoPage(t *testing.T) {
+	s := &site{settings: Settings{Config: Config{Gateways: 2, Demo: true}, Gateway: gateway.Config{
+		Listen: "127.0.0.1:7000", AllowedOrigins: []string{"https://game.example"},
+	}}}
+	got, err := s.origins()
+	if err != nil || !slices.Contains(got, "https://game.example") || !slices.Contains(got, "http://localhost:7001") {
+		t.Errorf("%v, %v", got, err)
+	}
+	s.settings.Demo = false
+	if got, err = s.origins(); err != nil || !slices.Equal(got, []string{"https://game.example"}) {
+		t.Errorf("without the page: %v, %v", got, err)
 	}
 }

@@ -108,18 +108,14 @@ func (s *site) buildGateways() error {
 	if base == "" {
 		base = identity.DefaultNodeID()
 	}
-	origins := s.settings.Gateway.AllowedOrigins
-	if s.settings.Demo && len(origins) == 0 {
-		var err error
-		if origins, err = demoOrigins(s.settings.Gateway.Listen, s.settings.Gateways); err != nil {
-			return err
-		}
+	origins, err := s.origins()
+	if err != nil {
+		return err
 	}
 	for i := range s.settings.Gateways {
 		cfg := s.settings.Gateway
 		cfg.AllowedOrigins = origins
 		cfg.ID = fmt.Sprintf("%s-%d", base, i+1)
-		var err error
 		if cfg.Listen, err = nextPort(cfg.Listen, i); err != nil {
 			return err
 		}

@@ -44,7 +44,11 @@ func Command() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%w: %w", operator.ErrUsage, err)
 			}
-			return Up(c.Context(), s, c.OutOrStdout(), log)
+			if err := Up(c.Context(), s, c.OutOrStdout(), log); err != nil {
+				return err
+			}
+			log.InfoContext(c.Context(), "stopped")
+			return nil
 		},
 	}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
@@ -104,7 +108,7 @@ func Up(ctx context.Context, s Settings, out io.Writer, log *slog.Logger) (err e
 				}
 				page = d
 			}
-			_, _ = fmt.Fprintln(out, site.readyLine(server.URL(), admin)) // a reader that is gone
+			_, _ = fmt.Fprintln(out, site.readyLine(server.URL(), admin, page != nil)) // a reader that is gone
 		},
 	})
 }
@@ -120,11 +124,15 @@ func withToken(address, token string) string {
 }
 
 // readyLine names the addresses. The NATS token is not in it.
-func (s *site) readyLine(nats, admin string) string {
+func (s *site) readyLine(nats, admin string, demo bool) string {
 	var gateways []string
 	for _, g := range s.gateways {
 		gateways = append(gateways, g.URL())
 	}
-	return fmt.Sprintf("ready gateways=%s ticketing=%s nats=%s admin=http://%s",
+	line := fmt.Sprintf("ready gateways=%s ticketing=%s nats=%s admin=http://%s",
 		strings.Join(gateways, ","), s.ticketing.URL(), nats, admin)
+	if demo {
+		line += " demo=" + s.demoURL()
+	}
+	return line
 }

@@ -37,7 +37,7 @@ type suite struct {
 	stop                   func() error
 }
 
-var readyLine = regexp.MustCompile(`^ready gateways=(\S+) ticketing=(http://\S+) nats=(nats://\S+) admin=(http://\S+)$`)
+var readyLine = regexp.MustCompile(`^ready gateways=(\S+) ticketing=(http://\S+) nats=(nats://\S+) admin=(http://\S+) demo=(http://\S+/)$`)
 
 func startSuite(t *testing.T, dir string) *suite {
 	t.Helper()

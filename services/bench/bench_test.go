@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard-io/switchyard/shared/api"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -111,5 +114,26 @@ func TestOptionsAreBounded(t *testing.T) {
 		if o.Validate() == nil {
 			t.Errorf("%s: out of bounds, but accepted", name)
 		}
+	}
+}
+
+func TestNATSURL(t *testing.T) {
+	t.Setenv("NATS_URL", "")
+	if got := natsURL(""); got != natsconn.DefaultURL {
+		t.Errorf("nothing is set: %s", got)
+	}
+	t.Setenv("NATS_URL", "nats://secret@nats.example:4222")
+	if got := natsURL(""); got != "nats://secret@nats.example:4222" {
+		t.Errorf("not the environment's: %s", got)
+	}
+	if got := natsURL("nats://flag"); got != "nats://flag" {
+		t.Errorf("not the flag's: %s", got)
+	}
+	var help bytes.Buffer
+	c := Command()
+	c.SetOut(&help)
+	c.SetArgs([]string{string(slices.Sorted(maps.Keys(Scenarios()))[0]), "--help"})
+	if err := c.Execute(); err != nil || !strings.Contains(help.String(), "NATS_URL") || strings.Contains(help.String(), "secret") {
+		t.Errorf("%v %s", err, &help)
 	}
 }

@@ -1,15 +1,20 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/switchyard-io/switchyard/services/operator"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
 )
 
 // workerCommand is the hidden subcommand that a worker process runs.
@@ -21,6 +26,7 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a running suite with a fleet of clients",
+		Long:  "Measure a running suite with a fleet of clients.\n\n" + operator.Environment,
 		Args:  cobra.NoArgs,
 	}
 	worker := &cobra.Command{
@@ -46,6 +52,7 @@ func scenarioCommand(s Scenario, short string) *cobra.Command {
 		Short: strings.ToUpper(short[:1]) + short[1:],
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.NATS = natsURL(o.NATS)
 			report, err := Run(c.Context(), s, o, "bench", workerCommand)
 			if err != nil {
 				return err
@@ -59,7 +66,7 @@ func scenarioCommand(s Scenario, short string) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Gateways, "gateways", []string{"ws://127.0.0.1:7000/v1/connect", "ws://127.0.0.1:7001/v1/connect"}, "WebSocket URLs of the gateways")
-	f.StringVar(&o.NATS, "nats", "nats://127.0.0.1:4222", "NATS URL, with the rights of a backend")
+	f.StringVar(&o.NATS, "nats", "", "NATS URL, with the rights of a backend (default: NATS_URL, or "+natsconn.DefaultURL+")")
 	f.IntVar(&o.Sessions, "sessions", 1000, "sessions of the fleet")
 	f.IntVar(&o.Workers, "workers", 1, "client processes")
 	f.IntVar(&o.Concurrency, "concurrency", 64, "logins at the same time")
@@ -71,6 +78,12 @@ func scenarioCommand(s Scenario, short string) *cobra.Command {
 	f.IntVar(&o.Payload, "payload", 256, "bytes of a push's payload")
 	f.IntVar(&o.Batch, "batch", 100, "users named in one request of the broadcast")
 	return cmd
+}
+
+// natsURL is the flag's, or else the environment's. It is no default of the flag, for the help
+// would show a password in it.
+func natsURL(flag string) string {
+	return cmp.Or(flag, os.Getenv("NATS_URL"), natsconn.DefaultURL)
 }
 
 func (r *Report) print(w io.Writer, asJSON bool) error {

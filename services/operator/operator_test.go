@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard-io/switchyard/shared/api"
 	"github.com/switchyard-io/switchyard/shared/fault"
 	"github.com/switchyard-io/switchyard/shared/identity"
+	"github.com/switchyard-io/switchyard/shared/natsconn"
 	"github.com/switchyard-io/switchyard/shared/natstest"
 	"github.com/switchyard-io/switchyard/shared/subject"
 )
@@ -239,5 +240,14 @@ func TestDrain(t *testing.T) {
 	t.Setenv("SWITCHYARD_ADMIN_TOKEN", "wrong")
 	if code, _, errs := run(t, "drain", "--admin", admin.URL); code != exitFailed || !strings.Contains(errs, "UNAUTHENTICATED") {
 		t.Fatalf("a wrong token: code %d: %s", code, errs)
+	}
+}
+
+func TestHelpTellsWhereNATSIs(t *testing.T) {
+	for _, command := range []string{"", "ticket", "who", "push", "kick", "slots", "nodes"} {
+		code, out, _ := run(t, strings.Fields(command+" --help")...)
+		if code != 0 || !strings.Contains(out, "NATS_URL") || !strings.Contains(out, natsconn.DefaultURL) {
+			t.Errorf("%q: exit code %d, %s", command, code, out)
+		}
 	}
 }

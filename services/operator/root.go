@@ -25,6 +25,9 @@ const (
 	exitUsage  = 2
 )
 
+// Environment tells in the help of a command which NATS it talks to.
+const Environment = "NATS_URL names the NATS servers (default " + natsconn.DefaultURL + ")."
+
 const defaultTimeout = 5 * time.Second
 
 // ErrUsage marks errors of the command line or of the configuration: exit code 2.
@@ -43,6 +46,7 @@ func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "switchyard",
 		Short:         "Keep track of live client connections, and deliver to them",
+		Long:          "Keep track of live client connections, and deliver to them.\n\n" + Environment,
 		Version:       lifecycle.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -55,7 +59,11 @@ func Root() *cobra.Command {
 	root.PersistentFlags().BoolVar(&t.json, "json", false, "print JSON")
 	root.PersistentFlags().DurationVar(&t.timeout, "timeout", defaultTimeout, "how long to wait for the answer")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) })
-	root.AddCommand(t.ticket(), t.who(), t.push(), t.kick(), t.slots(), t.nodes(), t.drain())
+	for _, c := range []*cobra.Command{t.ticket(), t.who(), t.push(), t.kick(), t.slots(), t.nodes()} {
+		c.Long = c.Short + ".\n\n" + Environment
+		root.AddCommand(c)
+	}
+	root.AddCommand(t.drain())
 	return root
 }
 
