@@ -216,6 +216,9 @@ func TestI5_AKnownHeaderProvesNothing(t *testing.T) {
 			"signature cut":       {token[:len(token)-2], ErrSignature},
 			"signature no base64": {token[:len(token)-2] + "!!", ErrMalformed},
 			"signature respelt":   {token[:len(token)-1] + string(last), ErrMalformed},
+			"header folded":       {head[:4] + "\n" + token[4:], ErrMalformed},
+			"payload folded":      {head + "." + body[:4] + "\r\n" + body[4:] + "." + sig, ErrMalformed},
+			"signature folded":    {token[:len(token)-4] + "\n" + token[len(token)-3:], ErrMalformed},
 			"payload exchanged":   {head + "." + body[1:] + "." + sig, ErrSignature},
 		} {
 			if _, err := v.Verify(c.token, now); !errors.Is(err, c.want) {
