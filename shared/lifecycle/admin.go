@@ -144,8 +144,11 @@ func (a *Admin) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, adminGrace)
 	defer cancel()
 	err := a.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) { // whoever is still there has sent nothing, or reads nothing
-		err = a.server.Close()
+	if err != nil { // whoever is still there has sent nothing, or reads nothing
+		closed := a.server.Close()
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			err = closed
+		}
 	}
 	<-a.served
 	return err

@@ -1,12 +1,14 @@
 package lifecycle
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +171,15 @@ func TestUndrainOfTheStopped(t *testing.T) {
 
 // TestAdminStopDoesNotWaitForSilentConnections: a prober that connects and sends nothing.
 func TestAdminStopDoesNotWaitForSilentConnections(t *testing.T) {
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"grace": t.Context(), "canceled": canceled} {
+		t.Run(name, func(t *testing.T) { stopWithASilentConnection(t, ctx) })
+	}
+}
+
+func stopWithASilentConnection(t *testing.T, ctx context.Context) {
+	t.Helper()
 	a, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, nil, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -190,8 +201,14 @@ func TestAdminStopDoesNotWaitForSilentConnections(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	start := time.Now()
-	if err := a.Stop(t.Context()); err != nil {
+	if err := a.Stop(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if err := silent.SetReadDeadline(time.Now().Add(4 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := silent.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the silent connection is still open")
 	}
 	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("stop took %s", took)
