@@ -28,7 +28,7 @@ type link struct {
 	acks      int    // parcels with acknowledgement that have no result, queued ones included
 	running   bool
 	forgotten bool // its owner was declared gone
-	dead      bool // taken out of links: there may be another for the owner
+	dead      bool // taken out of links: there may be another for the owner, or they are closed
 	flushes   []flush
 
 	timer *time.Timer // of overdue, while the queue must wait
@@ -81,7 +81,7 @@ func (k *link) blockedLocked() bool {
 
 // wakeLocked has the queue emptied, unless that happens already or must wait for answers.
 func (k *link) wakeLocked() {
-	if k.running || len(k.queue) == 0 || k.blockedLocked() {
+	if k.dead || k.running || len(k.queue) == 0 || k.blockedLocked() {
 		return
 	}
 	k.running = true
@@ -111,6 +111,9 @@ func (k *link) step(w *writer) bool {
 	switch {
 	case len(k.queue) == 0:
 		k.running = false
+	case k.blockedLocked() && k.dead: // nothing wakes it again
+		k.running = false
+		late = append(late, k.cutLocked(len(k.queue))...)
 	case k.blockedLocked():
 		k.running = false
 		k.armLocked(time.Time{})
@@ -269,6 +272,23 @@ func (k *link) forget() {
 	k.mu.Lock()
 	k.forgotten = true
 	k.mu.Unlock()
+}
+
+// close ends the link: it does not start to send after it. What waits for answers is settled; what
+// is being sent goes on until the queue is empty or must wait, and then is settled too.
+func (k *link) close() {
+	var left []Parcel
+	k.mu.Lock()
+	k.dead = true
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	if !k.running {
+		left = k.cutLocked(len(k.queue))
+		k.tellLocked()
+	}
+	k.mu.Unlock()
+	k.lapse(left)
 }
 
 // retire takes the link out when it is empty and its owner is gone.

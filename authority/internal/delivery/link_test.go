@@ -265,3 +265,28 @@ func TestI11_Flush(t *testing.T) {
 		l.Close()
 	})
 }
+
+// TestCloseSettlesTheQueue: what an owner that hangs holds up has its result when Close returns, and
+// an answer that comes later sends nothing.
+func TestCloseSettlesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &calls{}
+		l := delivery.New(delivery.Config{InFlight: 1, BatchParcels: 1}, c)
+		r := newReceipt()
+		for i := range 3 {
+			l.Send(owner, until(&wirepb.Push{}, r, i, time.Minute))
+		}
+		synctest.Wait()
+		l.Close()
+		if n := r.count(wirepb.Delivery_DELIVERY_NO_ANSWER); n != 2 {
+			t.Fatalf("%d settled", n)
+		}
+		c.all()[0].answer(wirepb.Delivery_DELIVERY_QUEUED)
+		l.Send(owner, until(&wirepb.Push{}, r, 3, time.Minute))
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if n := len(c.all()); n != 1 || r.dup || r.of(0) != wirepb.Delivery_DELIVERY_QUEUED || r.of(3) != wirepb.Delivery_DELIVERY_OVERFLOW {
+			t.Fatalf("%d sent, twice: %v", n, r.dup)
+		}
+	})
+}

@@ -3,6 +3,8 @@ package delivery
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -251,12 +253,17 @@ func (l *Links) Act(o directory.Owner, a *wirepb.OwnerAction, deadline time.Time
 	}
 }
 
-// Close lets no more parcels in and waits until the queues are empty; calls in flight end with
-// the Calls they were made on.
+// Close lets no more parcels in, and returns when every queue is empty: what may be sent is sent, and
+// what must wait for an owner's answers is settled as not answered. Calls in flight end with the
+// Calls they were made on; their answers send nothing more.
 func (l *Links) Close() {
 	l.mu.Lock()
 	l.closed = true
+	links := slices.Collect(maps.Values(l.owners))
 	clear(l.owners)
 	l.mu.Unlock()
+	for _, k := range links {
+		k.close()
+	}
 	l.wg.Wait()
 }
