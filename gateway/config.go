@@ -151,6 +151,6 @@ func (c Config) activation() activation.Config {
 	return activation.Config{
 		EvictTimeout: c.EvictTimeout, ReleaseTimeout: releaseTimeout,
 		AttemptTimeout: min(c.AuthenticationTimeout, c.RequestTimeout),
-		MaxConcurrent: c.MaxActivations, MaxCommits: maxCommits,
+		MaxConcurrent:  c.MaxActivations, MaxCommits: maxCommits,
 	}
 }

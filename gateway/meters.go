@@ -89,6 +89,8 @@ var meters = []meter{
 		"fenced":    func(r *reading) int64 { return r.activation.Fenced }})},
 	{"switchyard.gateway.tickets.spent", "{ticket}", "tickets of failed logins that could not be released", false,
 		one(func(r *reading) int64 { return r.activation.Spent })},
+	{"switchyard.gateway.tickets.releasing", "{ticket}", "tickets that are being released", true,
+		one(func(r *reading) int64 { return int64(r.activation.Releasing) })},
 	{"switchyard.gateway.keys.fetches", "{fetch}", "fetches of ticketing's keys, by result", false, by("result", field{
 		"ok": func(r *reading) int64 { return r.keys.Fetched }, "failed": func(r *reading) int64 { return r.keys.Failed }})},
 	{"switchyard.gateway.events", "{event}", "session events, by result", false, by("result", field{

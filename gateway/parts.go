@@ -221,6 +221,9 @@ func (p *parts) stop(ctx context.Context) error {
 	if p.host != nil {
 		p.host.Stop()
 	}
+	if p.activation != nil {
+		p.activation.Stop(ctx)
+	}
 	if p.presence != nil && p.conns.Data.IsConnected() {
 		if err := p.presence.Flush(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("routes not taken back: %w", err)) // the authority drops them with this life

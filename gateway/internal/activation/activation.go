@@ -48,7 +48,7 @@ type Owners interface {
 // Config has the bounds. All must be above 0.
 type Config struct {
 	EvictTimeout   time.Duration // how long old owners may take to confirm; then they are fenced
-	ReleaseTimeout time.Duration // how long a release may take, and less within an attempt's time, before the client is told that the ticket is spent
+	ReleaseTimeout time.Duration // how long a release may take; its attempt waits no longer than its own time before the client is told that the ticket is spent
 	AttemptTimeout time.Duration // the longest that an attempt may take
 	MaxConcurrent  int           // activations at work at once; more wait
 	MaxCommits     int           // registers and commits of one activation
@@ -62,7 +62,16 @@ func (c Config) minEvict() time.Duration {
 	return min(minEvictTime, c.EvictTimeout, c.AttemptTimeout/10)
 }
 
-var tooLate = fault.Wrap(fault.Unavailable, fault.ErrUnavailable.Message, errors.New("activation: too little time is left"))
+// minRedeemTime is the least time for which a ticket is used at all: with less it could not be given
+// back. Where attempts are configured to be shorter than usual, it is a share of them.
+const minRedeemTime = time.Second
+
+func (c Config) minRedeem() time.Duration { return min(minRedeemTime, c.AttemptTimeout/5) }
+
+var (
+	errTooLate = fault.Wrap(fault.Unavailable, fault.ErrUnavailable.Message, errors.New("activation: too little time is left"))
+	errTooMany = errors.New("activation: too many releases")
+)
 
 // Deps are what an Activation needs.
 type Deps struct {
@@ -81,6 +90,7 @@ type Activation struct {
 	slots    chan struct{} // a token for each activation at work
 	draining atomic.Bool
 	stats    counters
+	releases releases
 }
 
 var _ session.Activator = (*Activation)(nil)
@@ -90,7 +100,9 @@ func New(cfg Config, deps Deps) (*Activation, error) {
 	if min(cfg.EvictTimeout, cfg.ReleaseTimeout, cfg.AttemptTimeout) <= 0 || min(cfg.MaxConcurrent, cfg.MaxCommits) < 1 {
 		return nil, errors.New("activation: all bounds must be above 0")
 	}
-	return &Activation{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxConcurrent)}, nil
+	a := &Activation{cfg: cfg, deps: deps, slots: make(chan struct{}, cfg.MaxConcurrent)}
+	a.releases.ctx, a.releases.cancel = context.WithCancel(context.Background())
+	return a, nil
 }
 
 // SetDraining refuses new sessions with UNAVAILABLE, or lets them in again.

@@ -12,5 +12,6 @@
 // before anybody is evicted. The answer is the last step: old owners have confirmed by then, are
 // dead, or are fenced, and the newest leader knows the session.
 //
-// An Activation is safe for concurrent use. It has no goroutine of its own.
+// An Activation is safe for concurrent use. It has no goroutine of its own but for the releases, which
+// may outlast their attempts; Stop waits for them.
 package activation

@@ -81,6 +81,7 @@ func bubble(t *testing.T, f func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		defer func() { w.act.Stop(context.Background()) }()
 		defer w.host.Stop()
 		defer func() { w.session.Closed(0) }()
 		f(t, w)

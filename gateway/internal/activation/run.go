@@ -107,6 +107,9 @@ func (r *run) redeem(ctx context.Context) error {
 	if r.gone() {
 		return session.ErrClosed
 	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < r.cfg.minRedeem() {
+		return errTooLate
+	}
 	r.redeeming = true
 	reconnect, err := r.deps.Ledger.Redeem(ctx, r.attempt.Ticket, r.entry.ID, r.entry.Device)
 	if errors.Is(err, ErrUsed) || errors.Is(err, ErrUntouched) {
@@ -167,7 +170,7 @@ func (r *run) evict(ctx context.Context, conflicts []presence.Conflict) error {
 		wait = min(wait, time.Until(end)*3/4)
 	}
 	if wait < r.cfg.minEvict() {
-		return tooLate
+		return errTooLate
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -214,10 +217,15 @@ func (r *run) undo(ctx context.Context, cause error) error {
 		if end, ok := ctx.Deadline(); ok && !errors.Is(ctx.Err(), context.Canceled) { // else nobody waits for the answer
 			wait = min(wait, time.Until(end))
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
-		if err := r.deps.Ledger.Release(ctx, r.claims.ID, r.entry.ID); err != nil {
-			r.stats.spent.Add(1)
+		var err error
+		select {
+		case err = <-r.release(ctx, r.claims.ID, r.entry.ID):
+		case <-patience.Done(): // it goes on, but the client is to be answered
+			err = patience.Err()
+		}
+		if err != nil {
 			return fault.Wrap(fault.Unauthenticated, fault.ErrUnauthenticated.Message, errors.Join(cause, err))
 		}
 	}

@@ -46,6 +46,7 @@ type Stats struct {
 	Spent           int64 // tickets that could not be released
 	Seconds         float64
 	AtWork          int // now
+	Releasing       int // tickets, now
 }
 
 // Stats is a snapshot of the counters.
@@ -55,6 +56,6 @@ func (a *Activation) Stats() Stats {
 		Activated: c.activated.Load(), Used: c.used.Load(), Unauthenticated: c.unauthenticated.Load(),
 		Unavailable: c.unavailable.Load(), Closed: c.closed.Load(), Other: c.other.Load(),
 		Evicted: c.evicted.Load(), Fenced: c.fenced.Load(), Spent: c.spent.Load(),
-		Seconds: time.Duration(c.nanos.Load()).Seconds(), AtWork: len(a.slots),
+		Seconds: time.Duration(c.nanos.Load()).Seconds(), AtWork: len(a.slots), Releasing: a.releases.count(),
 	}
 }
