@@ -29,7 +29,7 @@ type comeback struct {
 
 // heard notes a life that was heard for the first time, or again. The first beacon of a life has
 // sequence 1: then it has reported nothing that could have been dropped. It reports whether the
-// life is to be told.
+// life is to be told, in the beacons that go out anyway: many gateways come back at once.
 func (c *comebacks) heard(o directory.Owner, sequence uint64, now time.Time) bool {
 	if sequence <= 1 {
 		return false

@@ -92,10 +92,20 @@ func (p *parts) memberChanged(ev membership.Event) {
 		p.authority.log.Info("gateway gone", "gateway", o.Gateway, "boot", o.Boot, "reason", string(ev.Reason), "routes", n)
 	case membership.Joined:
 		p.leader.OwnerBack(o)
-		if p.comebacks.heard(o, ev.Beacon.GetSequence(), time.Now()) {
-			p.pulse()
+		if p.holdsAny() { // only who led may have dropped its routes; the next beacon tells it
+			p.comebacks.heard(o, ev.Beacon.GetSequence(), time.Now())
 		}
 	}
+}
+
+// holdsAny reports whether a slot is open here.
+func (p *parts) holdsAny() bool {
+	for h := range slot.Count {
+		if _, open := p.leader.Directory().Target(slot.Hash(h)); open {
+			return true
+		}
+	}
+	return false
 }
 
 // ticks does what is due until leadership ends.
