@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -33,14 +35,21 @@ func testSlotsAndNodes(t *testing.T, d *deployment) {
 			State       string `json:"state"`
 		} `json:"slots"`
 	}
-	if code := b.Call("sy.v1.slots", map[string]any{}, &slots); code != "" {
-		t.Fatal(code)
-	}
+	// Slots may still be on their way to the authority that started last.
+	lab.Eventually(t, 15*time.Second, func() error {
+		slots.Slots = nil
+		if code := b.Call("sy.v1.slots", map[string]any{}, &slots); code != "" {
+			return errors.New(code)
+		}
+		for _, s := range slots.Slots {
+			if s.State != "active" || s.LeaderNode == "" || s.LeaderBoot == "" || s.Term == 0 || s.ConfigEpoch == 0 {
+				return fmt.Errorf("slot %+v", s)
+			}
+		}
+		return nil
+	})
 	seen := map[int]bool{}
 	for _, s := range slots.Slots {
-		if s.State != "active" || s.LeaderNode == "" || s.LeaderBoot == "" || s.Term == 0 || s.ConfigEpoch == 0 {
-			t.Errorf("slot %+v", s)
-		}
 		for _, h := range s.HashSlots {
 			seen[h] = true
 		}
