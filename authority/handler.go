@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/switchyard-io/switchyard/authority/internal/directory"
@@ -14,6 +15,9 @@ import (
 
 // tick is the time between two looks at what is due.
 const tick = 50 * time.Millisecond
+
+// flushGrace bounds the connection's flush when the time for a slot's release is over.
+const flushGrace = 250 * time.Millisecond
 
 // Acquired opens a slot: the directory first, then the subscriptions, so that whoever is heard is
 // served. A new term begins empty and waits for every gateway that lives.
@@ -48,10 +52,12 @@ func (p *parts) Releasing(ctx context.Context, id slot.ID, _ leadership.Entry, _
 	if err == nil {
 		err = p.links.Flush(ctx)
 	}
-	if err == nil {
-		err = p.conns.Data.FlushWithContext(ctx)
+	if ctx.Err() != nil { // what has left must arrive before what the next leader sends all the same
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), flushGrace)
+		defer cancel()
 	}
-	if err != nil {
+	if err = errors.Join(err, p.conns.Data.FlushWithContext(ctx)); err != nil {
 		p.authority.log.Warn("slot released before all its calls were served", "slot", id, "error", err)
 	}
 }

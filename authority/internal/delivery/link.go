@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,14 @@ import (
 // ackSpread is how far the deadlines of parcels in one batch may lie apart when they wait for
 // acknowledgements: a batch waits as long as its last.
 const ackSpread = 250 * time.Millisecond
+
+// hungAfter is how long an owner answers none of Config.InFlight batches until Flush does without it,
+// and flushPoll how often Flush looks. It is less than a slot's release may take, so that one owner
+// that hangs does not cost the others their order.
+const (
+	hungAfter = time.Second
+	flushPoll = 50 * time.Millisecond
+)
 
 // link is the queue to one owner.
 type link struct {
@@ -30,6 +39,7 @@ type link struct {
 	forgotten bool // its owner was declared gone
 	dead      bool // taken out of links: there may be another for the owner, or they are closed
 	flushes   []flush
+	blocked   time.Time // since when the queue waits for an answer; says nothing while it need not
 
 	timer *time.Timer // of overdue, while the queue must wait
 	wakes time.Time   // when it fires; zero: not armed
@@ -115,7 +125,7 @@ func (k *link) step(w *writer) bool {
 		k.running = false
 		late = append(late, k.cutLocked(len(k.queue))...)
 	case k.blockedLocked():
-		k.running = false
+		k.running, k.blocked = false, now
 		k.armLocked(time.Time{})
 	default:
 		b = &batch{link: k, parcels: k.cutLocked(k.nextLocked(now))}
@@ -311,6 +321,27 @@ func (k *link) flushed() <-chan struct{} {
 	f := flush{k.put, make(chan struct{})}
 	k.flushes = append(k.flushes, f)
 	return f.done
+}
+
+// hangs reports whether the queue has waited for an answer for so long that its owner counts as hung.
+func (k *link) hangs(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.running && len(k.queue) > 0 && k.blockedLocked() && now.Sub(k.blocked) > hungAfter
+}
+
+// await waits for a flush, unless the owner hangs.
+func (k *link) await(ctx context.Context, left <-chan struct{}, poll <-chan time.Time) error {
+	for !k.hangs(time.Now()) {
+		select {
+		case <-left:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll:
+		}
+	}
+	return nil
 }
 
 // leftLocked reports whether all parcels up to a number have left.

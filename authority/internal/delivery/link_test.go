@@ -266,6 +266,24 @@ func TestI11_Flush(t *testing.T) {
 	})
 }
 
+// TestI11_FlushDoesWithoutTheHung: an owner that answers nothing keeps no other's parcels from being
+// flushed in time.
+func TestI11_FlushDoesWithoutTheHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := delivery.New(delivery.Config{InFlight: 1, BatchParcels: 1}, &calls{})
+		r := newReceipt()
+		for i := range 2 {
+			l.Send(owner, until(&wirepb.Push{}, r, i, time.Hour))
+		}
+		bound, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := l.Flush(bound); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+	})
+}
+
 // TestCloseSettlesTheQueue: what an owner that hangs holds up has its result when Close returns, and
 // an answer that comes later sends nothing.
 func TestCloseSettlesTheQueue(t *testing.T) {

@@ -203,21 +203,25 @@ func (l *Links) sweepLocked() {
 }
 
 // Flush returns when every parcel has left that was queued before, or with ctx's error. What has
-// left is with the connection, which may need a flush of its own.
+// left is with the connection, which needs a flush of its own, whatever this one returns. What waits
+// for an owner that hangs is not waited for: such an owner has no order to keep.
 func (l *Links) Flush(ctx context.Context) error {
-	var waits []<-chan struct{}
+	waits := map[*link]<-chan struct{}{}
 	l.mu.RLock()
 	for _, k := range l.owners {
 		if c := k.flushed(); c != nil {
-			waits = append(waits, c)
+			waits[k] = c
 		}
 	}
 	l.mu.RUnlock()
-	for _, c := range waits {
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return ctx.Err()
+	if len(waits) == 0 {
+		return nil
+	}
+	poll := time.NewTicker(flushPoll)
+	defer poll.Stop()
+	for k, c := range waits {
+		if err := k.await(ctx, c, poll.C); err != nil {
+			return err
 		}
 	}
 	return nil
