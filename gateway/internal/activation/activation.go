@@ -170,7 +170,7 @@ func (a *Activation) prepare(ctx context.Context, at *session.Attempt) (*run, er
 
 // Renew changes a reconnect ticket of the session's own identity and lineage for a new one; see
 // session.Activator. A refused renew consumes nothing. After any other error the same ticket may be
-// tried again on the same session: it is the same renew.
+// tried again on the same session: it is the same renew. When that session ends, the ticket is released.
 func (a *Activation) Renew(ctx context.Context, s *session.Session, token string) (session.Reconnect, error) {
 	g := s.Grant()
 	if g == nil {
@@ -192,8 +192,20 @@ func (a *Activation) Renew(ctx context.Context, s *session.Session, token string
 		redeemer = identity.NewSessionID(s.ID().HashSlot())
 	}
 	next, err := a.deps.Ledger.Redeem(ctx, token, redeemer, s.Device())
-	if err != nil && !errors.Is(err, fault.ErrUnauthenticated) {
-		s.KeepRenewal(c.ID, redeemer)
+	switch {
+	case err == nil && s.Ended(): // nobody gets the new ticket, so that the old one stays good
+		a.GiveUp(session.Renewal{TicketID: c.ID, Redeemer: redeemer})
+		return session.Reconnect{}, session.ErrClosed
+	case err != nil && !errors.Is(err, fault.ErrUnauthenticated):
+		if dropped := s.KeepRenewal(session.Renewal{TicketID: c.ID, Redeemer: redeemer}); dropped != nil {
+			a.GiveUp(*dropped)
+		}
 	}
 	return next, err
+}
+
+// GiveUp releases the ticket of a renew that nobody can try again, so that it is good on another
+// session; see session.Activator. Where the renew did not use the ticket up, this changes nothing.
+func (a *Activation) GiveUp(r session.Renewal) {
+	a.release(context.Background(), r.TicketID, r.Redeemer)
 }

@@ -38,6 +38,7 @@ type world struct {
 	confirmed []identity.SessionID
 	registers []uint64 // sequences
 	redeemers []identity.SessionID
+	released  []identity.SessionID // as whose
 
 	// What the fakes answer; nil is success.
 	verify    func() (ticket.Claims, error)
@@ -175,8 +176,11 @@ func (w *world) Redeem(ctx context.Context, _ string, id identity.SessionID, _ i
 	return session.Reconnect{Ticket: "r1", ExpiresInSeconds: 1800}, nil
 }
 
-func (w *world) Release(ctx context.Context, id string, _ identity.SessionID) error {
+func (w *world) Release(ctx context.Context, id string, redeemer identity.SessionID) error {
 	w.note("release:" + id)
+	w.mu.Lock()
+	w.released = append(w.released, redeemer)
+	w.mu.Unlock()
 	if w.release != nil {
 		return w.release(ctx)
 	}

@@ -34,18 +34,24 @@ type Reconnect struct {
 	ExpiresInSeconds int64  `json:"expires_in_seconds"`
 }
 
-// renewal is a renew of which it is not known whether it used the ticket up.
-type renewal struct {
-	ticketID string
-	redeemer identity.SessionID
+// Renewal is a renew of which it is not known whether it used the ticket up.
+type Renewal struct {
+	TicketID string
+	Redeemer identity.SessionID
 }
 
-// KeepRenewal remembers under which redeemer a ticket may have been used up: one a session, the
-// latest (I12).
-func (s *Session) KeepRenewal(ticketID string, redeemer identity.SessionID) {
+// KeepRenewal remembers under which redeemer a ticket may have been used up: one renewal a session
+// (I12). Of two with one ticket the first stays, else the latest. It returns the renewal that is not
+// remembered, if there is one, which is r itself once the session has ended: nobody tries it again.
+func (s *Session) KeepRenewal(r Renewal) (dropped *Renewal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewal = &renewal{ticketID, redeemer}
+	kept := s.renewal
+	if s.state != active || kept != nil && kept.TicketID == r.TicketID {
+		return &r
+	}
+	s.renewal = &r
+	return kept
 }
 
 // TakeRenewal returns what KeepRenewal remembers of the ticket, once: of two renews at the same
@@ -53,10 +59,10 @@ func (s *Session) KeepRenewal(ticketID string, redeemer identity.SessionID) {
 func (s *Session) TakeRenewal(ticketID string) (redeemer identity.SessionID, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.renewal == nil || s.renewal.ticketID != ticketID {
+	if s.renewal == nil || s.renewal.TicketID != ticketID {
 		return identity.SessionID{}, false
 	}
-	redeemer, s.renewal = s.renewal.redeemer, nil
+	redeemer, s.renewal = s.renewal.Redeemer, nil
 	return redeemer, true
 }
 

@@ -191,6 +191,8 @@ func (h *harness) committed(a *session.Attempt) *session.Entry {
 	return e
 }
 
+func (h *harness) GiveUp(session.Renewal) {}
+
 func (h *harness) Renew(ctx context.Context, _ *session.Session, _ string) (session.Reconnect, error) {
 	return h.renew(ctx)
 }

@@ -37,6 +37,9 @@ type Activator interface {
 	Activate(ctx context.Context, a *Attempt) error
 	// Renew changes an active session's reconnect ticket for a new one.
 	Renew(ctx context.Context, s *Session, ticket string) (Reconnect, error)
+	// GiveUp takes back, in the background, a renewal that nobody can try again: its session has
+	// ended. It does not wait.
+	GiveUp(r Renewal)
 }
 
 // Groups keeps the members of groups; *owner.Groups is one. Calls may come from any goroutine.

@@ -50,7 +50,7 @@ type Session struct {
 	timer       *time.Timer
 	attempt     *Attempt  // under way
 	grant       *Grant    // once active
-	renewal     *renewal  // the latest whose outcome is not known
+	renewal     *Renewal  // the latest whose outcome is not known
 	delivery    *delivery // once needed
 }
 
@@ -135,10 +135,10 @@ func (s *Session) finishFor(code fault.CloseCode, reason string, last ...[]byte)
 // accepts nothing any more when it returns. code is this side's own, told is what observers hear.
 func (s *Session) over(code, told fault.CloseCode, reason string, last ...[]byte) {
 	s.mu.Lock()
-	was, attempt := s.state, s.attempt
+	was, attempt, renewal := s.state, s.attempt, s.renewal
 	s.state = closed
 	waits := s.dropLocked()
-	s.attempt = nil
+	s.attempt, s.renewal = nil, nil
 	s.timer.Stop()
 	s.mu.Unlock()
 	if attempt != nil && code != 0 && code != fault.CloseProtocolViolation {
@@ -152,6 +152,9 @@ func (s *Session) over(code, told fault.CloseCode, reason string, last ...[]byte
 	}
 	if attempt != nil {
 		attempt.cancel()
+	}
+	if renewal != nil {
+		s.host.deps.Activator.GiveUp(*renewal)
 	}
 	s.host.stats.closed(code)
 	s.host.ended(s, was, told, reason)
