@@ -139,7 +139,7 @@ func (p *parts) serve(layout slot.Layout) error {
 	if p.caller, err = natsconn.NewCaller(p.conns.Data, cfg.MaxCalls); err != nil {
 		return err
 	}
-	p.links = delivery.New(delivery.Config{Gone: dir.Gone}, p.caller)
+	p.links = delivery.New(delivery.Config{AllAckParcels: max(cfg.MaxCalls/2, 1), Gone: dir.Gone}, p.caller)
 	p.leader = leader.New(leader.Config{
 		MaxHeld: cfg.MaxHeld, RebuildHold: cfg.LeaderWait, Hearing: p.conns.Data.IsConnected, OwnerTimeout: cfg.OwnerTimeout, Log: a.log,
 	}, layout, dir, p.links, p.serving)

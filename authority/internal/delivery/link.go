@@ -64,7 +64,7 @@ func (k *link) send(p Parcel) bool {
 		size += pushBytes(p.Push)
 	}
 	if len(k.queue) >= cfg.QueueParcels || (k.bytes+size > cfg.QueueBytes && len(k.queue) > 0) ||
-		p.Push.Ack && k.acks >= cfg.AckParcels {
+		p.Push.Ack && (k.acks >= cfg.AckParcels || !k.links.takeAck()) {
 		k.mu.Unlock()
 		k.links.overflow(&p)
 		return true
@@ -82,6 +82,15 @@ func (k *link) send(p Parcel) bool {
 	}
 	k.mu.Unlock()
 	return true
+}
+
+// takeAck takes a place for a parcel with acknowledgement; false: there is none.
+func (l *Links) takeAck() bool {
+	if l.acks.Add(1) <= int64(l.cfg.AllAckParcels) {
+		return true
+	}
+	l.acks.Add(-1)
+	return false
 }
 
 // blockedLocked reports whether the front of the queue must wait for an answer.
@@ -265,6 +274,7 @@ func (k *link) settled(n int) {
 	if n == 0 {
 		return
 	}
+	k.links.acks.Add(int64(-n))
 	k.mu.Lock()
 	k.acks -= n
 	k.mu.Unlock()

@@ -284,6 +284,30 @@ func TestI11_FlushDoesWithoutTheHung(t *testing.T) {
 	})
 }
 
+// TestI12_AcksOfAllOwners: open acknowledgements are bounded over all owners, and a result makes room.
+func TestI12_AcksOfAllOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &calls{}
+		l := delivery.New(delivery.Config{AllAckParcels: 2}, c)
+		r := newReceipt()
+		send := func(i int) {
+			l.Send(directory.Owner{Gateway: fmt.Sprint("g", i), Boot: "b"}, until(&wirepb.Push{Ack: true}, r, i, time.Minute))
+			synctest.Wait()
+		}
+		for i := range 3 {
+			send(i)
+		}
+		if len(c.all()) != 2 || r.of(2) != wirepb.Delivery_DELIVERY_OVERFLOW {
+			t.Fatal("no bound")
+		}
+		c.all()[0].answer(wirepb.Delivery_DELIVERY_ACKED)
+		if send(3); len(c.all()) != 3 {
+			t.Fatal("no room after a result")
+		}
+		l.Close()
+	})
+}
+
 // TestCloseSettlesTheQueue: what an owner that hangs holds up has its result when Close returns, and
 // an answer that comes later sends nothing.
 func TestCloseSettlesTheQueue(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,6 +37,9 @@ type Config struct {
 	// AckParcels bounds the parcels of one owner that ask for an acknowledgement and have no result
 	// yet; more overflow. Default 8192.
 	AckParcels int
+	// AllAckParcels bounds the same over all owners, so that clients that do not acknowledge cannot
+	// use up the calls of what needs no acknowledgement. Default 32768.
+	AllAckParcels int
 	// Gone says that an owner's life is known to be over. That nobody answers on its subject does
 	// not: its connection may just be moving to another server (I7). nil: never.
 	Gone func(directory.Owner) bool
@@ -48,6 +52,7 @@ func (c Config) withDefaults() Config {
 	}{
 		{&c.MaxOwners, 4096}, {&c.QueueParcels, 65536}, {&c.QueueBytes, 32 << 20},
 		{&c.BatchParcels, 512}, {&c.BatchBytes, 256 << 10}, {&c.InFlight, 1024}, {&c.AckParcels, 8192},
+		{&c.AllAckParcels, 32768},
 	} {
 		if *f.n <= 0 {
 			*f.n = f.def
@@ -108,6 +113,7 @@ type Links struct {
 	calls Calls
 	stats Stats
 
+	acks   atomic.Int64 // sum of the links'
 	wg     sync.WaitGroup
 	mu     sync.RWMutex // before link.mu
 	closed bool
