@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -43,7 +44,11 @@ func TestI7_KilledProcesses(t *testing.T) {
 		if err := allOnline(t, b, uids[1]); err != nil {
 			t.Fatalf("a gateway died, and on the other one: %v", err)
 		}
-		for _, u := range presence(t, b, uids[0]...) {
+		users, err := askPresence(b, uids[0])
+		if err != nil {
+			return err
+		}
+		for _, u := range users {
 			if u.Status == "online" {
 				return fmt.Errorf("%s is online on a dead gateway", u.UID)
 			}
@@ -53,11 +58,16 @@ func TestI7_KilledProcesses(t *testing.T) {
 	t.Logf("gateway killed: its routes are gone after %s", time.Since(killed).Round(time.Millisecond))
 }
 
-// allOnline fails the test if a user is reported offline; an error means that one is not known yet.
+// allOnline fails the test if a user is reported offline; an error means that one is not known yet,
+// or that the request was lost with the process that had it.
 func allOnline(t *testing.T, b *lab.Backend, uids []string) error {
 	t.Helper()
+	users, err := askPresence(b, uids)
+	if err != nil {
+		return err
+	}
 	unknown := 0
-	for _, u := range presence(t, b, uids...) {
+	for _, u := range users {
 		switch u.Status {
 		case "offline":
 			t.Fatalf("%s is connected, but reported offline", u.UID)
@@ -69,4 +79,24 @@ func allOnline(t *testing.T, b *lab.Backend, uids []string) error {
 		return errors.New("some are unknown")
 	}
 	return nil
+}
+
+// askPresence asks once, for two seconds: a killed process may have taken the request along.
+func askPresence(b *lab.Backend, uids []string) ([]presenceUser, error) {
+	data, err := json.Marshal(map[string]any{"users": uids})
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.Request("sy.v1.presence", data, 2*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	var out presenceReply
+	if err := json.Unmarshal(m.Data, &out); err != nil {
+		return nil, err
+	}
+	if len(out.Users) != len(uids) {
+		return nil, fmt.Errorf("%d of %d users: %s", len(out.Users), len(uids), m.Data)
+	}
+	return out.Users, nil
 }
