@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ type Servers struct {
 // of one is a single server that can be stopped and started again.
 func Cluster(t testing.TB, n int) *Servers {
 	t.Helper()
-	addrs := freeAddrs(t, 2*n)
+	addrs := FreeAddrs(t, 2*n)
 	routes := addrs[n:]
 	c := &Servers{t: t, nodes: make([]*embedded.Server, n)}
 	for i := range n {
@@ -64,21 +63,6 @@ func Cluster(t testing.TB, n int) *Servers {
 	}
 	c.AwaitLeader()
 	return c
-}
-
-// freeAddrs are addresses that were free a moment ago, so that a server can come back at its own.
-func freeAddrs(t testing.TB, n int) []string {
-	t.Helper()
-	addrs := make([]string, n)
-	for i := range addrs {
-		l, err := net.Listen("tcp", loopbackAny)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }() // all stay open until all are chosen
-		addrs[i] = l.Addr().String()
-	}
-	return addrs
 }
 
 func (c *Servers) start(i int) {

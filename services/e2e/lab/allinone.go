@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/switchyard-io/switchyard/shared/natstest"
 )
 
 // AllInOne is `switchyard up` as one process with an empty data folder.
@@ -20,7 +22,7 @@ type AllInOne struct {
 // StartAllInOne starts it and waits for its ready line.
 func StartAllInOne(t testing.TB, env ...string) *AllInOne {
 	t.Helper()
-	ports := freePorts(t, 6)
+	ports := natstest.FreeAddrs(t, 6)
 	a := &AllInOne{DataDir: t.TempDir()}
 	base := []string{
 		"SWITCHYARD_DATA_DIR=" + a.DataDir,
@@ -79,15 +81,20 @@ func (a *AllInOne) Post(t testing.TB, path string) {
 // second gateway the next port.
 func neighbours(t testing.TB) string {
 	t.Helper()
-	for _, addr := range freePorts(t, 64) {
-		var port int
-		if _, err := fmt.Sscanf(addr, "127.0.0.1:%d", &port); err != nil {
-			t.Fatal(err)
-		}
-		if free(fmt.Sprintf("127.0.0.1:%d", port+1)) && free(addr) {
-			return addr
+	addrs := natstest.FreeAddrs(t, 64)
+	for i := range addrs[1:] {
+		if port(t, addrs[i])+1 == port(t, addrs[i+1]) {
+			return addrs[i]
 		}
 	}
 	t.Fatal("no two free ports in a row")
 	return ""
+}
+
+func port(t testing.TB, addr string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(addr, "127.0.0.1:%d", &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard-io/switchyard/shared/natstest"
 )
 
 const startTimeout = 60 * time.Second // generous: processes with the race detector on two busy cores
@@ -28,7 +29,7 @@ func StartNATS(t testing.TB) *NATS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports := freePorts(t, 2*n)
+	ports := natstest.FreeAddrs(t, 2*n)
 	cluster := &NATS{addrs: ports[:n]}
 	for i := range n {
 		env := []string{
@@ -71,21 +72,6 @@ func (n *NATS) URL(user string) string {
 	return strings.Join(urls, ",")
 }
 
-// freePorts returns n loopback addresses whose ports were free a moment ago.
-func freePorts(t testing.TB, n int) []string {
-	t.Helper()
-	out := make([]string, n)
-	for i := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }() // held until all n are known, so that they differ
-		out[i] = l.Addr().String()
-	}
-	return out
-}
-
 // root is the top of the checkout.
 func root(t testing.TB) string {
 	t.Helper()
@@ -103,13 +89,4 @@ func root(t testing.TB) string {
 		}
 		dir = parent
 	}
-}
-
-// free tells whether a loopback address can be listened on now.
-func free(addr string) bool {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
 }

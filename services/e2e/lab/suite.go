@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard-io/switchyard/shared/natstest"
 )
 
 // AdminToken is the admin token of every suite of the lab.
@@ -76,7 +78,7 @@ func (s *Suite) services() []*Service {
 
 func (s *Suite) service(name, prefix string, extra []string) *Service {
 	s.t.Helper()
-	ports := freePorts(s.t, 2)
+	ports := natstest.FreeAddrs(s.t, 2)
 	svc := &Service{Listen: ports[0], Admin: ports[1]}
 	env := []string{
 		"NATS_URL=" + s.NATS.URL(name),
